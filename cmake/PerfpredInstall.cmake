@@ -11,6 +11,8 @@ install(FILES data/devices.csv data/devices.NOTICE data/standard_ops.json data/s
         DESTINATION ${CMAKE_INSTALL_DATADIR}/perfpred)
 install(TARGETS perfpred_core EXPORT perfpred-core)
 install(EXPORT perfpred-core FILE perfpred-core.cmake NAMESPACE perfpred:: DESTINATION ${config_dir})
+install(TARGETS perfpred_c EXPORT perfpred-c)
+install(EXPORT perfpred-c FILE perfpred-c.cmake NAMESPACE perfpred:: DESTINATION ${config_dir})
 foreach(component IN ITEMS cbc xgboost)
   if(TARGET perfpred_${component})
     install(DIRECTORY include/perfpred/${component} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/perfpred)
@@ -48,6 +50,13 @@ set(pc_requires Requires.private)
 if(NOT BUILD_SHARED_LIBS)  # a static library hands on what it links
   set(pc_requires Requires)
 endif()
-configure_file(cmake/perfpred-core.pc.in perfpred-core.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/perfpred-core.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(package IN ITEMS perfpred perfpred-core)
+  configure_file(cmake/${package}.pc.in ${package}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# What python/pyproject.toml puts into a wheel beside the package: the library alone, which has the standard model and
+# the device catalogue inside, and what their data asks to be said.
+install(FILES $<TARGET_FILE:perfpred_c> DESTINATION . RENAME libperfpred.so COMPONENT python EXCLUDE_FROM_ALL)
+install(FILES data/devices.NOTICE data/standard_ops.NOTICE LICENSE DESTINATION . COMPONENT python EXCLUDE_FROM_ALL)

@@ -39,16 +39,20 @@ struct DeviceFile {
   [[nodiscard]] DeviceCatalogue catalogue_for(const std::string& device) const;
 };
 
+inline void say(const std::string& note) {
+  if (!note.empty()) fmt::print(stderr, "{}: {}\n", program_invocation_short_name, note);
+}
+
 /// rated_cpu(), whose note goes to standard error.
 inline Device rated_cpu_said(bool anew = false) {
   RatedCpu cpu = rated_cpu(anew);
-  if (!cpu.note.empty()) fmt::print(stderr, "{}: {}\n", program_invocation_short_name, cpu.note);
+  say(cpu.note);
   return std::move(cpu.device);
 }
 
 inline DeviceCatalogue DeviceFile::catalogue_for(const std::string& device) const {
   DeviceCatalogue devices = catalogue();
-  if (devices.resolve(device).lacks_rates()) devices.set_cpu(rated_cpu_said());
+  say(rate_cpu_for(devices, device));
   return devices;
 }
 

@@ -5,34 +5,14 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <array>
-
 #include "catalogue/device_table.h"
 #include "cli.h"
 #include "device_file.h"
 #include "text/json.h"
 #include "text/parse.h"
+#include "tools/device_json.h"
 
 namespace {
-
-nlohmann::ordered_json to_json(const perfpred::Device& device) {
-  constexpr std::array<std::string_view, 6> texts = {"name", "kind", "vendor", "arch", "source", "mem_type"};
-  nlohmann::ordered_json row;
-  const auto fields = perfpred::device_fields(device);
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    const std::string& column = perfpred::device_columns()[i];
-    if (column == "aliases") {
-      row[column] = device.aliases;
-    } else if (std::find(texts.begin(), texts.end(), column) != texts.end()) {
-      row[column] = fields[i];
-    } else {
-      row[column] =
-          fields[i].empty() ? nlohmann::ordered_json(nullptr) : perfpred::parse_json<nlohmann::ordered_json>(fields[i]);
-    }
-  }
-  return row;
-}
 
 void print(const perfpred::Device& device) {
   const auto fields = perfpred::device_fields(device);
@@ -77,9 +57,7 @@ int main(int argc, char** argv) {
     std::vector<perfpred::Device> devices(catalogue.devices().begin(), catalogue.devices().end());
     if (!name.empty()) devices = {catalogue.find(name)};
     if (json) {
-      nlohmann::ordered_json document = {{"devices", nlohmann::ordered_json::array()}};
-      for (const auto& device : devices) document["devices"].push_back(to_json(device));
-      fmt::print("{}\n", perfpred::dumped(document));
+      fmt::print("{}\n", perfpred::dumped(perfpred::to_json(std::span<const perfpred::Device>(devices))));
     } else if (name.empty()) {
       print(devices);
     } else {

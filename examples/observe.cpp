@@ -11,6 +11,7 @@
 #include "graphs_option.h"
 #include "rejected_output.h"
 #include "text/json.h"
+#include "tools/aggregate_answer.h"
 
 using namespace perfpred;
 
@@ -34,7 +35,7 @@ int main(int argc, char** argv) {
         TimeRegressor::observe_in_file(model_file, runs, out, device_file.catalogue());
     const std::size_t observed = runs.size() - rejected.size();
     if (json) {
-      const nlohmann::json document = {{"observed", observed}, {"set_aside", cli::to_json(rejected)}};
+      const nlohmann::json document = {{"observed", observed}, {"set_aside", to_json(rejected)}};
       fmt::print("{}\n", dumped(document, 2));
       return;
     }

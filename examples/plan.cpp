@@ -18,25 +18,11 @@
 #include "device_file.h"
 #include "graphs_option.h"
 #include "text/json.h"
+#include "tools/plan_answer.h"
 
 namespace {
 
-using nlohmann::json;
 using namespace perfpred;
-using perfpred::or_null;
-
-json to_json(const PlannedRun& run) {
-  return {{"key", run.workload.key()},
-          {"depth", or_null(run.workload.depth())},
-          {"base_filters", or_null(run.workload.base_filters())},
-          {"batch_size", run.workload.batch_size},
-          {"cost_sec", run.cost_sec},
-          {"value", run.value},
-          {"device", run.device},
-          {"start_sec", run.start_sec},
-          {"in_domain", run.reason == DomainViolation::none},
-          {"reason", to_string(run.reason)}};
-}
 
 std::string label(const PlannedRun& run) {
   const Workload& workload = run.workload;
@@ -68,21 +54,6 @@ void print_out_of_domain(const std::vector<PlannedRun>& runs) {
   }
 }
 
-/// Says why there is no plan.
-[[noreturn]] void refuse(const RunPlan& plan, const PlanRequest& request, std::int64_t budget_sec) {
-  const std::string budget = std::to_string(budget_sec) + " s" + (request.devices.size() > 1 ? " of each device" : "") +
-                             (request.confidence > 0.5 ? fmt::format(" at confidence {}", request.confidence) : "");
-  if (plan.status == PlanStatus::unknown) {
-    throw Error("the search stopped before it found a plan with a run of each kind within " + budget);
-  }
-  std::int64_t all = 0;
-  for (const PlanDevice& device : request.devices) all += device.budget_sec;
-  if (plan.cover_sec > all) {
-    throw Error(fmt::format("a run of each kind takes at least {} s; the budget is {} s", plan.cover_sec, all));
-  }
-  throw Error("there is no plan with a run of each kind within " + budget);
-}
-
 void print_rows(const std::vector<PlannedRun>& runs, bool schedule) {
   std::printf("  %-34s %12s %12s%s\n", "run", "cost_sec", "value", schedule ? "    start_sec  device" : "");
   for (const PlannedRun& run : runs) {
@@ -92,72 +63,14 @@ void print_rows(const std::vector<PlannedRun>& runs, bool schedule) {
   }
 }
 
-/// What the options say about the answer, beside the request.
-struct Output {
-  std::string value_of = "acc";
-  double given_sec = 0;         // of each device
-  std::int64_t budget_sec = 0;  // costs are whole seconds: so much of it counts
-  std::optional<double> price_per_hour;
-  bool pareto = false;
-  bool as_json = false;
-  std::string plan_file;
-
-  [[nodiscard]] std::optional<double> price(const RunPlan& plan) const {
-    if (!price_per_hour) return std::nullopt;
-    const double price = *price_per_hour * static_cast<double>(plan.cost_sec) / 3600;
-    if (!std::isfinite(price)) throw InputError(fmt::format("price_per_hour {} is too much", *price_per_hour));
-    return price;
-  }
-};
-
-void print_json(const RunPlan& plan, const PlanRequest& request, const Output& output) {
-  json document = {{"optimal", plan.status == PlanStatus::optimal},
-                   {"n", plan.runs.size()},
-                   {"candidates", plan.candidates},
-                   {"cost_sec", plan.cost_sec},
-                   {"budget_sec", output.budget_sec},
-                   {"value", plan.value},
-                   {"value_of", output.value_of},
-                   {"upper_bound", plan.upper_bound},
-                   {"confidence", request.confidence},
-                   {"items", json::array()},
-                   {"marginal", json::array()},
-                   {"missed", json::array()},
-                   {"pareto", json::array()},
-                   {"left_out", json::array()},
-                   {"price", or_null(output.price(plan))}};
-  for (const PlannedRun& run : plan.runs) document["items"].push_back(to_json(run));
-  for (const LargerBudget& more : plan.marginal) {
-    document["marginal"].push_back({{"budget_sec", output.budget_sec + more.extra_sec},
-                                    {"value", more.value},
-                                    {"value_per_minute", more.value_per_minute}});
-  }
-  for (const PlannedRun& missed : plan.missed) {
-    json row = to_json(missed);
-    row.erase("start_sec");
-    row["loss"] = missed.loss;
-    document["missed"].push_back(row);
-  }
-  for (const PlannedRun& run : plan.pareto) {
-    if (!output.pareto) break;
-    json row = to_json(run);
-    row.erase("start_sec");
-    document["pareto"].push_back(row);
-  }
-  for (const RowLeftOut& row : plan.left_out) {
-    document["left_out"].push_back({{"key", row.key}, {"reason", row.reason}});
-  }
-  std::printf("%s\n", dumped(document, 2).c_str());
-}
-
-void print_text(const RunPlan& plan, const PlanRequest& request, const Output& output) {
-  const auto price = output.price(plan);
-  const std::size_t n = request.devices.size();
+void print_text(const RunPlan& plan, const PlanTerms& terms) {
+  const auto price = terms.price(plan);
+  const std::size_t n = terms.request.devices.size();
   const std::string proof =
       plan.status == PlanStatus::optimal ? "optimal" : "at most " + rounded_up(plan.upper_bound) + " is possible";
   std::printf("%zu of %zu runs, %lld of %s%lld s, value %.10g (%s)\n", plan.runs.size(), plan.candidates,
               static_cast<long long>(plan.cost_sec), n > 1 ? (std::to_string(n) + " x ").c_str() : "",
-              static_cast<long long>(output.budget_sec), plan.value, proof.c_str());
+              static_cast<long long>(terms.budget_sec()), plan.value, proof.c_str());
   if (price) std::printf("price %.2f\n", *price);
   print_rows(plan.runs, true);
   print_out_of_domain(plan.runs);
@@ -175,11 +88,11 @@ void print_text(const RunPlan& plan, const PlanRequest& request, const Output& o
   if (!plan.marginal.empty()) {
     std::printf("with more time\n  %12s %14s %18s\n", "budget_sec", "value", "value a minute");
     for (const LargerBudget& more : plan.marginal) {
-      std::printf("  %12lld %14.8g %18.6g\n", static_cast<long long>(output.budget_sec + more.extra_sec), more.value,
+      std::printf("  %12lld %14.8g %18.6g\n", static_cast<long long>(terms.budget_sec() + more.extra_sec), more.value,
                   more.value_per_minute);
     }
   }
-  if (output.pareto) {
+  if (terms.pareto) {
     std::printf("Pareto front of cost and value\n");
     print_rows(plan.pareto, false);
   }
@@ -191,12 +104,7 @@ RunPlan planned(const std::vector<AggregateRow>& rows, const PlanRequest& reques
   if (!predicted) return plan_runs(rows, request);
   TimeRegressor model = model_file.empty() ? TimeRegressor::standard(request.catalogue)
                                            : TimeRegressor::load(model_file, request.catalogue);
-  for (const AggregateRow& row : rows) {
-    cli::give_rates(model, row.workload);
-    for (const PlanDevice& device : request.devices) {
-      if (!device.name.empty()) cli::give_rates(model, model.on_device(row.workload, device.name));
-    }
-  }
+  for (const Workload& workload : timed_workloads(rows, request, model)) cli::give_rates(model, workload);
   return plan_runs(rows, request, model);
 }
 
@@ -207,28 +115,23 @@ int main(int argc, char** argv) {
       "plan", "Chooses the runs that a time budget is best spent on.",
       "perfpred-plan --runs-agg runs_agg.csv --budget-sec 3600 --epochs 50 --min-acc 0.6 --out plan.csv");
   std::string table;
-  std::string objective = "sum";
   std::string time_source = "measured";
   std::string model_file;
-  Output output;
-  std::size_t gpus = 1;
+  std::string plan_file;
+  bool as_json = false;
   cli::DeviceFile device_file;
-  std::vector<std::string> devices;
-  PlanRequest request;
-  const std::map<std::string, PlanObjective> objectives = {{"sum", PlanObjective::sum},
-                                                           {"best", PlanObjective::best},
-                                                           {"cover-depth", PlanObjective::cover_depth},
-                                                           {"cover-architecture", PlanObjective::cover_architecture}};
+  PlanTerms terms;
+  PlanRequest& request = terms.request;
   program.add_option("--runs-agg", table, "Measured rows: a runs_agg.csv")->required();
-  cli::takes_seconds(program.add_option("--budget-sec", output.given_sec,
+  cli::takes_seconds(program.add_option("--budget-sec", terms.given_sec,
                                         "Time that the plan may take on each device: 3600, 1e4, 2:00:00, 1-12:00:00"))
       ->required();
   program.add_option("--epochs", request.epochs, "Epochs of each run")->required();
   program.add_option("--min-acc", request.min_acc, "Leave out runs that are less accurate (a fraction)");
-  program.add_option("--value", output.value_of, "What a run is worth: acc or thr")
+  program.add_option("--value", terms.value_of, "What a run is worth: acc or thr")
       ->check(CLI::IsMember({"acc", "thr"}))
       ->capture_default_str();
-  program.add_option("--objective", objective, "sum, best, cover-depth or cover-architecture")
+  program.add_option("--objective", terms.objective, "sum, best, cover-depth or cover-architecture")
       ->check(CLI::IsMember({"sum", "best", "cover-depth", "cover-architecture"}))
       ->capture_default_str();
   program.add_option("--time-source", time_source, "measured or predicted")
@@ -239,43 +142,41 @@ int main(int argc, char** argv) {
       .add_option("--confidence", request.confidence, "Probability, at least 0.5, that predicted times keep the budget")
       ->capture_default_str();
   program.add_option("--startup-sec", request.startup_sec, "Added to each run")->capture_default_str();
-  auto* alike = program.add_option("--gpus", gpus, "Number of devices, all alike")
+  auto* alike = program.add_option("--gpus", terms.gpus, "Number of devices, all alike")
                     ->check(CLI::Range(1, 10'000))
                     ->capture_default_str();
-  program.add_option("--devices", devices, "Names of devices; their rows of one workload are one run")
+  program.add_option("--devices", terms.devices, "Names of devices; their rows of one workload are one run")
       ->delimiter(',')
       ->excludes(alike);
   device_file.add_to(program);
-  program.add_option("--price-per-hour", output.price_per_hour, "Of one device, in any currency")
+  program.add_option("--price-per-hour", terms.price_per_hour, "Of one device, in any currency")
       ->check(cli::not_negative());
   cli::takes_seconds(program.add_option("--time-limit-sec", request.limits.time_sec,
                                         "Stop with the best plan so far and an upper bound"));
-  program.add_flag("--pareto", output.pareto, "Also the runs that no cheaper run equals in value");
-  program.add_option("--out", output.plan_file, "Write the plan as CSV");
+  program.add_flag("--pareto", terms.pareto, "Also the runs that no cheaper run equals in value");
+  program.add_option("--out", plan_file, "Write the plan as CSV");
   const std::vector<CLI::Option*> graphs_options = cli::add_graphs_options(program);
-  program.add_flag("--json", output.as_json, "Print one JSON document");
+  program.add_flag("--json", as_json, "Print one JSON document");
 
   return program.run(argc, argv, [&] {
 #ifdef PERFPRED_WITH_CBC
     enable_cbc();
 #endif
     request.catalogue = device_file.catalogue();
-    request.value = output.value_of == "acc" ? PlanValue::accuracy : PlanValue::throughput;
-    request.objective = objectives.at(objective);
-    output.budget_sec = static_cast<std::int64_t>(output.given_sec);
-    request.devices.assign(devices.empty() ? gpus : devices.size(), {"", output.budget_sec});
-    for (std::size_t d = 0; d < devices.size(); ++d) request.devices[d].name = devices[d];
+    terms.complete_request();
     const bool predicted = time_source == "predicted";
-    if (!predicted && devices.empty() && !device_file.path.empty()) {
+    if (!predicted && terms.devices.empty() && !device_file.path.empty()) {
       throw InputError("--device-file is for --devices or --time-source predicted");
     }
     if (!predicted) cli::refuse(graphs_options, "--time-source predicted");
     if (!predicted && !model_file.empty()) throw InputError("--model is for --time-source predicted");
     const RunPlan plan = planned(read_aggregate(table), request, predicted, model_file);
-    if (plan.status != PlanStatus::optimal && plan.status != PlanStatus::feasible) {
-      refuse(plan, request, output.budget_sec);
+    check_planned(plan, terms);
+    if (!plan_file.empty()) write_plan(plan_file, plan);
+    if (as_json) {
+      fmt::print("{}\n", dumped(to_json(plan, terms), 2));
+    } else {
+      print_text(plan, terms);
     }
-    if (!output.plan_file.empty()) write_plan(output.plan_file, plan);
-    (output.as_json ? print_json : print_text)(plan, request, output);
   });
 }

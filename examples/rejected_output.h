@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How programs show rejected rows: all of them as JSON, one line on the screen.
+// How programs show rejected rows on the screen: in one line.
 #include <perfpred/time_regressor.h>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <map>
 #include <string>
 #include <vector>
 
 namespace perfpred::cli {
-
-inline nlohmann::json to_json(const std::vector<RejectedRun>& rows) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const RejectedRun& row : rows) list.push_back({{"key", row.key}, {"reason", row.reason}});
-  return list;
-}
 
 /// `3 rejected: 2 outlier, 1 other_device`, from the number of rows by reason.
 inline std::string summary(const std::map<std::string, std::size_t>& counts) {

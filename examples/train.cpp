@@ -18,6 +18,7 @@
 #include "progress.h"
 #include "rejected_output.h"
 #include "text/json.h"
+#include "tools/aggregate_answer.h"
 #include "tools/features_file.h"
 #include "tools/workload_sweep.h"
 
@@ -182,7 +183,7 @@ void print_json(const TimeRegressor& model, const FitReport& report, double fit_
                                    {"val", cli::to_json(report.val)},
                                    {"test", cli::to_json(report.test)},
                                    {"baselines", cli::to_json(report.baselines)},
-                                   {"dropped", cli::to_json(model.dropped())},
+                                   {"dropped", to_json(model.dropped())},
                                    {"unstable", report.unstable},
                                    {"disagree", report.disagree},
                                    {"fit_sec", fit_sec}};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli.h"
+#include "tools/json_request.h"
 #include "tools/workload_sweep.h"
 #include "workload/workload_columns.h"
 
@@ -64,25 +65,8 @@ class WorkloadOptions {
     }
   }
 
-  /// Takes the network of a step file, with its precision and, unless it is given or `swept`, its batch size.
-  /// @throws InputError if another field that the step decides is given or `swept`
-  void take(const StepFile& file, std::string_view swept) {
-    for (const WorkloadColumn& column : workload_columns()) {
-      if (!is_of_file(column)) continue;
-      if (find(column.name) != nullptr || swept == column.name)
-        throw InputError(fmt::format("{} is given; a step file has its own", column.name));
-    }
-    fields_.push_back({"network", {file.name()}});
-    fields_.push_back({"precision", {std::string(to_string(file.precision()))}});
-    if (find("batch_size") == nullptr && swept != "batch_size") {
-      fields_.push_back({"batch_size", {std::to_string(file.batch_size())}});
-    }
-  }
-
-  /// Whether a step file decides the field.
-  [[nodiscard]] static bool is_of_file(const WorkloadColumn& column) {
-    return column.of_step || column.of_cifar_cnn || column.name == "network" || column.name == "precision";
-  }
+  /// add_step_fields() to those given. @throws InputError as it does
+  void take(const StepFile& file, std::string_view swept) { add_step_fields(fields_, file, swept); }
 
   [[nodiscard]] static std::string option_of(std::string_view field) {
     std::string option = fmt::format("--{}", field);

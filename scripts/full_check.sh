@@ -12,6 +12,7 @@
 #                 transformers, diffusers; for PYTHON, default python3), and the loops of scripts/loops (their
 #                 requirements.txt); writes the tables to build/full_check
 #   measure       perfpred.measure in the training loops of Lightning and transformers (of PYTHON)
+#   python        builds the wheel of python/, installs it in a fresh environment without PyTorch, tests it there, and its types
 #   gpu           scripts/gpu_check.sh, on a machine with a GPU, into build/full_check/gpu
 #   accuracy      the tables of op models and of regressors, from PERFPRED_REFERENCE_DIR
 #   answers       the 1,000 questions of scripts/compare_answers.py to OLD_BIN (bin of an earlier build) and this build
@@ -67,6 +68,16 @@ check() {
     measure)
       "$python" -c 'import accelerate, lightning, transformers'
       (cd python/tests && PYTHONPATH=.. "$python" -W ignore -m unittest -v test_measure test_measure_callbacks)
+      ;;
+    python)
+      scripts/setup.sh --core
+      rm -rf $out/wheel $out/python
+      "$python" -m venv $out/python
+      $out/python/bin/pip -q install build mypy numpy pandas
+      $out/python/bin/python -m build --wheel --outdir $out/wheel python
+      $out/python/bin/pip -q install $out/wheel/perfpred-*-py3-none-*.whl
+      (cd python/tests && PYTHONPATH='' ../../$out/python/bin/python -m unittest -v test_predict)
+      (cd python && ../$out/python/bin/mypy)
       ;;
     gpu) scripts/gpu_check.sh $out/gpu ;;
     accuracy)

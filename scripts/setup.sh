@@ -18,7 +18,7 @@ core_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
   gnuplot-nox
 )
-lint_packages=(clang libclang-rt-dev lld clang-format clang-tidy doxygen) # Clang: for the sanitizers, too
+lint_packages=(clang libclang-rt-dev lld clang-format clang-tidy doxygen abigail-tools) # Clang: for the sanitizers, too
 torch_packages=(libturbojpeg0-dev libpng-dev libwebp-dev libarchive-dev) # pictures, and archives of CIFAR-10
 torch_version=2.11.0
 lizard_version=1.24.3 # counts lines and branches of functions

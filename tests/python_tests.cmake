@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The tests of python/, where a Python with torch is: PERFPRED_PYTHON, the environment of scripts/setup.sh, or python3.
-set(PERFPRED_PYTHON "" CACHE FILEPATH "A Python that has torch, for the tests of the package perfpred")
+# The tests of python/; those of perfpred.capture and perfpred.measure where a Python with torch is: PERFPRED_PYTHON, the environment of scripts/setup.sh, or python3.
+set(PERFPRED_PYTHON "" CACHE FILEPATH "A Python that has torch, for the tests of perfpred.capture and perfpred.measure")
 set(cache "$ENV{PERFPRED_CACHE_DIR}")
 if(NOT cache)
   set(cache "$ENV{XDG_CACHE_HOME}")
@@ -21,6 +21,15 @@ foreach(python IN LISTS PERFPRED_PYTHON pythons system_python)
   endif()
 endforeach()
 
+set(python_environment PYTHONPATH=${PROJECT_SOURCE_DIR}/python PYTHONDONTWRITEBYTECODE=1 ${test_cache}
+                       PERFPRED_LIBRARY=$<TARGET_FILE:perfpred_c> PERFPRED_PREDICT=$<TARGET_FILE:perfpred-predict>)
+# The objects need no torch, and where there is no NumPy they leave its tests out.
+if(system_python)
+  add_test(NAME python_objects COMMAND ${system_python} -m unittest -v test_predict
+           WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}/python/tests)
+  set_tests_properties(python_objects PROPERTIES ENVIRONMENT "${python_environment}" LABELS python TIMEOUT 600)
+endif()
+
 if(python_with_torch)
   add_test(NAME python_capture COMMAND ${python_with_torch} -m unittest discover -v
            WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}/python/tests)
@@ -38,7 +47,7 @@ if(python_with_torch)
     set_tests_properties(python_load_weights PROPERTIES LABELS torch TIMEOUT 600)
   endif()
   set_tests_properties(python_capture PROPERTIES
-    ENVIRONMENT "PYTHONPATH=${PROJECT_SOURCE_DIR}/python;PYTHONDONTWRITEBYTECODE=1;PERFPRED_INSPECT=$<TARGET_FILE:perfpred-inspect>;PERFPRED_AGGREGATE=$<TARGET_FILE:perfpred-aggregate>"
+    ENVIRONMENT "${python_environment};PERFPRED_INSPECT=$<TARGET_FILE:perfpred-inspect>;PERFPRED_AGGREGATE=$<TARGET_FILE:perfpred-aggregate>"
     LABELS python TIMEOUT 600)
 else()
   add_test(NAME python_capture COMMAND ${CMAKE_COMMAND} -E echo "no Python with torch: the package perfpred is not tested")

@@ -1,8 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records a PyTorch training step, for the programs of perfpred to predict its time and memory, or measures it."""
+"""Predicts time, memory and price of training jobs before they run; records and measures steps of PyTorch.
 
-from perfpred.capture.session import CaptureError, capture
-from perfpred.capture.step_file import combine
-from perfpred.measure.session import MeasureError, measure
+    import perfpred
+    print(perfpred.predict("resnet50", device="A100-80GB-PCIe", batch_size=64, precision="bf16"))
 
-__all__ = ["CaptureError", "MeasureError", "capture", "combine", "measure"]
+`capture` and `measure` need PyTorch, which is imported where they are used: `pip install "perfpred[capture]"`.
+"""
+
+import importlib
+import sys
+import types
+from typing import Any, List
+
+from perfpred._answers import Answer, Answers, Plan
+from perfpred._library import Error, InputError, ModelError
+from perfpred._model import Model, aggregate, devices, fit, load, observe, plan, predict
+from perfpred._values import Quantiles
+
+# What needs PyTorch, by the module that has it.
+_OF_TORCH = {
+    "CaptureError": "perfpred.capture.session",
+    "MeasureError": "perfpred.measure.session",
+    "capture": "perfpred.capture.session",
+    "combine": "perfpred.capture.step_file",
+    "measure": "perfpred.measure.session",
+}
+
+__all__ = [
+    "Answer",
+    "Answers",
+    "CaptureError",
+    "Error",
+    "InputError",
+    "MeasureError",
+    "Model",
+    "ModelError",
+    "Plan",
+    "Quantiles",
+    "aggregate",
+    "capture",
+    "combine",
+    "devices",
+    "fit",
+    "load",
+    "measure",
+    "observe",
+    "plan",
+    "predict",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OF_TORCH:
+        raise AttributeError(f"module 'perfpred' has no attribute {name!r}")
+    try:
+        value = getattr(importlib.import_module(_OF_TORCH[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ImportError(f'perfpred.{name} needs PyTorch: pip install "perfpred[capture]"', name="torch") from error
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> List[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Package(types.ModuleType):
+    """Importing the subpackage `capture` or `measure` does not hide the function of the same name."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _OF_TORCH and isinstance(value, types.ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

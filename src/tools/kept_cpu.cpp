@@ -120,4 +120,11 @@ RatedCpu rated_cpu(bool anew) {
   return measured;
 }
 
+std::string rate_cpu_for(DeviceCatalogue& devices, const std::string& device) {
+  if (!devices.resolve(device).lacks_rates()) return {};
+  RatedCpu cpu = rated_cpu();
+  devices.set_cpu(std::move(cpu.device));
+  return std::move(cpu.note);
+}
+
 }  // namespace perfpred

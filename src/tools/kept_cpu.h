@@ -27,4 +27,8 @@ struct RatedCpu {
 /// @throws Error as Device::measured_cpu()
 [[nodiscard]] RatedCpu rated_cpu(bool anew = false);
 
+/// Gives the devices the rates of this machine's CPU if the text means it and they are not known.
+/// @returns RatedCpu::note; empty where nothing was measured. @throws Error as rated_cpu()
+[[nodiscard]] std::string rate_cpu_for(DeviceCatalogue& devices, const std::string& device);
+
 }  // namespace perfpred

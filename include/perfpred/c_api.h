@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * perfpred for C99, and for every language that calls C: libperfpred.so.0.
+ *
+ * Results. Every function that can fail returns a perfpred_status. perfpred_last_error() has its message: one line, of
+ * the calling thread's last call that failed. Nothing is thrown. What is written through pointers after a failure is
+ * not promised.
+ *
+ * Handles. A handle is a number in the guise of a pointer: never follow it. It is used once only: NULL, a handle that
+ * was freed, one of another kind and any other value are refused with PERFPRED_WRONG_INPUT. free functions take NULL
+ * and freed handles, too. A handle that another thread frees during a call stays alive until that call is done.
+ *
+ * Threads. Any number of threads may use the same handles at the same time, also while another one calls
+ * perfpred_model_observe(): each call sees the model as it was before or after. Array functions use all CPUs that the
+ * calling thread may use.
+ *
+ * Texts are UTF-8. Options and answers are JSON with the names of docs/formats.md. A function that gives a text writes
+ * it to `buffer`, at most `capacity` bytes with the terminating 0, and sets `*needed` (unless it is NULL) to the bytes
+ * of the whole with its 0, as snprintf does: where needed > capacity the text is cut off, and perfpred_last_text() has
+ * the whole. A buffer may be NULL if its capacity is 0.
+ *
+ * Units. Times are seconds, of an epoch unless a name says otherwise; sizes are bytes; shares are fractions. p05, p50
+ * and p95 are quantiles: a time lies between the first and the last with a probability of 90 %.
+ *
+ * The ABI: a library of the same soname never removes or changes a function of this header.
+ */
+#ifndef PERFPRED_C_API_H
+#define PERFPRED_C_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PERFPRED_C_API __attribute__((visibility("default")))
+
+typedef enum perfpred_status {
+  PERFPRED_OK = 0,
+  PERFPRED_FAILED = 1,     /* at run time: a full disk, no memory */
+  PERFPRED_WRONG_INPUT = 2 /* a file, an option, a value, a handle: the caller can mend it */
+} perfpred_status;
+
+typedef struct perfpred_catalogue perfpred_catalogue; /* known devices */
+typedef struct perfpred_model perfpred_model;         /* predicts times */
+typedef struct perfpred_workload perfpred_workload;   /* a network with its batch, data and device */
+typedef struct perfpred_plan perfpred_plan;           /* which runs to do in a budget */
+
+/* Of the library, as "0.1.0". */
+PERFPRED_C_API const char* perfpred_version(void);
+
+/* "" before the first failure. Valid until the thread's next call. */
+PERFPRED_C_API const char* perfpred_last_error(void);
+
+/* Of the same failure: "InputError", "ModelError" (a file that is no model of this version) or "Error" (at run time);
+ * "" before the first one. */
+PERFPRED_C_API const char* perfpred_last_error_type(void);
+
+/* The whole text of the calling thread's last call that gave one. */
+PERFPRED_C_API int perfpred_last_text(char* buffer, size_t capacity, size_t* needed);
+
+/* Notes that are no errors, such as that rows of a file were skipped: one line a call, from the thread that calls the
+ * library. Without a callback they go to standard error; `ignore` may be any function that does nothing. */
+typedef void (*perfpred_note_callback)(const char* line);
+PERFPRED_C_API void perfpred_set_note_callback(perfpred_note_callback callback);
+
+/* ---- Devices ---- */
+
+/* The devices that the library knows, this machine's CPU if its rates were measured, and those of a devices.csv of your
+ * own. device_file: NULL for none. */
+PERFPRED_C_API int perfpred_catalogue_create(const char* device_file, perfpred_catalogue** out);
+/* The document of `perfpred-devices --json`. name: NULL for all; else one name or alias. */
+PERFPRED_C_API int perfpred_catalogue_devices(const perfpred_catalogue* catalogue, const char* name, char* buffer,
+                                              size_t capacity, size_t* needed);
+PERFPRED_C_API void perfpred_catalogue_free(perfpred_catalogue* catalogue);
+
+/* ---- Networks of files, for the whole process ---- */
+
+/* A folder of step files (perfpred.capture) or exported graphs, by the digits in their names. */
+PERFPRED_C_API int perfpred_add_graphs(const char* folder);
+/* Rules that count operators of your own. */
+PERFPRED_C_API int perfpred_add_op_rules(const char* file);
+
+/* ---- Models ---- */
+
+/* path: NULL for the standard model, which knows networks and devices without a run.
+ * catalogue: NULL for perfpred_catalogue_create(NULL). */
+PERFPRED_C_API int perfpred_model_load(const char* path, const perfpred_catalogue* catalogue, perfpred_model** out);
+/* Fits all rows of a runs_agg.csv. options: NULL, or {"kind": "hybrid" | "linear", "seed": 0, "prior": "ops.json"}. */
+PERFPRED_C_API int perfpred_model_fit(const char* runs_agg, const char* options, const perfpred_catalogue* catalogue,
+                                      perfpred_model** out);
+PERFPRED_C_API int perfpred_model_save(const perfpred_model* model, const char* path);
+/* {"kind", "rows", "devices": [name], "networks": [name], "dropped": [{"key", "reason"}]} of the rows behind it. */
+PERFPRED_C_API int perfpred_model_info(const perfpred_model* model, char* buffer, size_t capacity, size_t* needed);
+/* Corrects the model by the runs of a runs.csv; the document of `perfpred-observe --json`. */
+PERFPRED_C_API int perfpred_model_observe(perfpred_model* model, const char* runs, char* buffer, size_t capacity,
+                                          size_t* needed);
+/* Measures the rates of this machine's CPU, about a second, and keeps them in the user's cache folder, unless they are
+ * there already. perfpred_workload_create() and perfpred_forecast() call it for a workload that needs them. */
+PERFPRED_C_API int perfpred_model_measure_cpu(const perfpred_model* model);
+PERFPRED_C_API void perfpred_model_free(perfpred_model* model);
+
+/* ---- Workloads ---- */
+
+/* fields: {"network": "resnet50", "batch_size": 64, "device": "A100-80GB-PCIe", "precision": "bf16", ...}; in place of
+ * `network` also `config` (a config.json of Hugging Face's) or `step` (a step file). What is left out is that of the
+ * model's rows, else the usual one. */
+PERFPRED_C_API int perfpred_workload_create(const perfpred_model* model, const char* fields, perfpred_workload** out);
+/* From its key, as answers and tables have it. */
+PERFPRED_C_API int perfpred_workload_from_key(const char* key, perfpred_workload** out);
+PERFPRED_C_API int perfpred_workload_key(const perfpred_workload* workload, char* buffer, size_t capacity,
+                                         size_t* needed);
+/* Replaces one field. Calls that have begun see the workload as it was. */
+PERFPRED_C_API int perfpred_workload_set(perfpred_workload* workload, const char* field, const char* value);
+PERFPRED_C_API void perfpred_workload_free(perfpred_workload* workload);
+
+/* ---- Predictions ---- */
+
+/* seconds: p05, p50, p95. in_domain: NULL, or set to 1, or to 0 for an extrapolation. Where runs of the workload's
+ * group answer, nothing is allocated. */
+PERFPRED_C_API int perfpred_predict(const perfpred_model* model, const perfpred_workload* workload, double seconds[3],
+                                    int* in_domain);
+/* `count` workloads; each array of quantiles may be NULL. One that cannot be predicted fails the call, and the message
+ * has its place in the array. */
+PERFPRED_C_API int perfpred_predict_many(const perfpred_model* model, const perfpred_workload* const* workloads,
+                                         size_t count, double* p05, double* p50, double* p95);
+/* `count` variants of one workload: variant i has values[k][i] in the numeric field fields[k] (batch_size, depth,
+ * base_filters, train_images, classes, threads, accumulate, cuda_graph), for each k below field_count. */
+PERFPRED_C_API int perfpred_predict_columns(const perfpred_model* model, const perfpred_workload* workload,
+                                            const char* const* fields, const double* const* values, size_t field_count,
+                                            size_t count, double* p05, double* p50, double* p95);
+/* The same over one field: 10,000 batch sizes, say. */
+PERFPRED_C_API int perfpred_predict_field(const perfpred_model* model, const perfpred_workload* workload,
+                                          const char* field, const double* values, size_t count, double* p05,
+                                          double* p50, double* p95);
+/* Time, memory, price, bound and advice: the document of `perfpred-predict --json`. request: the fields of
+ * perfpred_workload_create(), and the terms of the job: epochs, startup_sec, price_per_hour, budget_sec, train_tokens,
+ * reserved_by_others (bytes), fit_advice (false leaves out the advice and the largest batch, which take most of the
+ * time). */
+PERFPRED_C_API int perfpred_forecast(const perfpred_model* model, const char* request, char* buffer, size_t capacity,
+                                     size_t* needed);
+
+/* ---- Measured runs and plans ---- */
+
+/* options: {"runs": [file], "merge": [file], "logs": folder, "label": "robust" | "mean", "out": runs_agg.csv,
+ * "rejected": rejected.csv, "partial": p.json}, of which one of the first three is needed. The document of
+ * `perfpred-aggregate --json`. */
+PERFPRED_C_API int perfpred_aggregate(const char* options, char* buffer, size_t capacity, size_t* needed);
+
+/* options: {"runs_agg": file, "budget_sec": 3600, "epochs": 50} and, of the options of perfpred-plan, min_acc, value,
+ * objective, confidence, startup_sec, gpus, devices (a list of names), price_per_hour, time_limit_sec, pareto, out,
+ * device_file. model: NULL for the measured times of the rows; else the times are its predictions, and its catalogue
+ * stands for device_file. */
+PERFPRED_C_API int perfpred_plan_create(const char* options, const perfpred_model* model, perfpred_plan** out);
+/* The document of `perfpred-plan --json`. */
+PERFPRED_C_API int perfpred_plan_text(const perfpred_plan* plan, char* buffer, size_t capacity, size_t* needed);
+PERFPRED_C_API int perfpred_plan_size(const perfpred_plan* plan, size_t* runs);
+/* Of each run in the order of the document's items; each array may be NULL. */
+PERFPRED_C_API int perfpred_plan_columns(const perfpred_plan* plan, int64_t* cost_sec, double* value,
+                                         int64_t* start_sec);
+/* The workload of run `index`, a new handle. */
+PERFPRED_C_API int perfpred_plan_workload(const perfpred_plan* plan, size_t index, perfpred_workload** out);
+PERFPRED_C_API void perfpred_plan_free(perfpred_plan* plan);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

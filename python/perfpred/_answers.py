@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a model answers, as objects that print well."""
+
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Union, overload
+
+from perfpred._values import Quantiles, duration, gigabytes, table
+
+__all__ = ["Answer", "Answers", "Plan"]
+
+_QUANTILES = {"p05", "p50", "p95"}
+
+
+def _frame(rows: List[Dict[str, Any]]) -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("to_frame() needs pandas: pip install pandas") from error
+    return pandas.DataFrame(rows)
+
+
+_NAMING = ("network", "depth", "base_filters", "batch_size", "precision", "device", "threads")
+
+
+def _fields_of(key: str) -> Dict[str, str]:
+    """The fields of a workload's key."""
+    return dict(field.split("=", 1) for field in key.split(";"))
+
+
+def _label(fields: Dict[str, str], names: Sequence[str]) -> str:
+    """`resnet50 batch_size=64 precision=bf16`, of those that are not empty."""
+    shown = (fields[name] if name == "network" else f"{name}={fields[name]}" for name in names if fields.get(name))
+    return " ".join(shown)
+
+
+class Answer:
+    """What is expected of one training job.
+
+    Attributes are the keys of `perfpred-predict --json` (docs/formats.md); what is not known is None.
+    """
+
+    key: str  #: the workload, every field of it
+    step_sec: Quantiles  #: seconds of one training step
+    time_sec: Optional[Quantiles]  #: seconds of an epoch
+    total_sec: Optional[Quantiles]  #: seconds of all epochs with the start-up
+    images_per_sec: Quantiles  #: samples a second
+    tokens_per_sec: Optional[Quantiles]  #: of networks of sequences
+    price: Optional[Quantiles]  #: of the total, in the currency of the price per hour
+    epochs_in_budget: Optional[Quantiles] = None  #: whole epochs, where a budget is given
+    memory_bytes: Optional[int]  #: peak of the job on the device, expected
+    memory: Optional[Dict[str, Any]]  #: bytes of tensors, reserved and on the device, with upper bounds
+    largest_batch: Optional[int]  #: that fits
+    verdict: Optional[str]  #: "fits", "only_just" or "does_not_fit"
+    fits: Optional[bool]  #: whether the verdict is "fits"
+    fit_advice: List[Dict[str, Any]]  #: what would take less memory
+    mfu: Optional[float]  #: share of the device's peak FLOP/s
+    bound: Optional[str]  #: what limits a step: "compute", "memory", "launch" or "data"
+    breakdown: Optional[List[Dict[str, Any]]]  #: where the time goes: op, sec (of an epoch), share
+    provenance: str  #: what the answer rests on: "runs", "probe", "family", "other_family" or "bytes"
+    in_domain: bool  #: False for an extrapolation
+    reason: str  #: why it is one
+    unknown_bytes: float  #: share of the bytes that unknown operators move
+    scaling: Optional[Dict[str, Any]]
+    narrow_by: Optional[List[Any]]  #: fields that would narrow the interval most
+
+    def __init__(self, document: Dict[str, Any], fields: Optional[Dict[str, Any]] = None) -> None:
+        self._document = document
+        self._fields = fields or {}
+        for name, value in document.items():
+            is_quantiles = isinstance(value, dict) and value.keys() == _QUANTILES
+            setattr(self, name, Quantiles(**value) if is_quantiles else value)
+
+    def to_dict(self) -> Dict[str, Any]:
+        """The document of `perfpred-predict --json`."""
+        return self._document
+
+    def row(self) -> Dict[str, Any]:
+        """The answer without lists, one value a name: `time_sec_p50`. A sweep's fields come first."""
+        flat: Dict[str, Any] = dict(self._fields)
+        for name, value in self._document.items():
+            if isinstance(value, dict) and value.keys() == _QUANTILES:
+                flat.update({f"{name}_{quantile}": one for quantile, one in value.items()})
+            elif not isinstance(value, (dict, list)):
+                flat[name] = value
+        return flat
+
+    def to_frame(self) -> Any:
+        """row() as a DataFrame of pandas with one row."""
+        return _frame([self.row()])
+
+    def __repr__(self) -> str:
+        rows = []
+        for name, q, unit in (
+            ("step", self.step_sec, "s"),
+            ("epoch", self.time_sec, "s"),
+            ("total", self.total_sec, ""),
+            ("throughput", self.images_per_sec, "samples/s"),
+            ("", self.tokens_per_sec, "tokens/s"),
+            ("price", self.price, self._document.get("currency", "")),
+        ):
+            if q is not None:
+                texts = [duration(one) if name == "total" else f"{one:.4g}" for one in q]
+                rows.append([name, texts[1], unit, f"{texts[0]} .. {texts[2]}"])
+        if self.memory_bytes is not None:
+            usable = (self.memory or {}).get("usable")
+            of = f"of {gigabytes(usable)} GB, " if usable is not None else ""
+            rows.append(["memory", gigabytes(self.memory_bytes), "GB", of + (self.verdict or "").replace("_", " ")])
+        rests_on = self.provenance if self.in_domain else f"{self.provenance}; outside what was measured: {self.reason}"
+        return f"{_label(_fields_of(self.key), _NAMING)}\n{table(['', 'expected', '', '90 %'], rows)}\nrests on: {rests_on}"
+
+
+class Answers(Sequence[Answer]):
+    """The answers of a sweep, in the order of its values."""
+
+    def __init__(self, answers: List[Answer]) -> None:
+        self._answers = answers
+
+    @overload
+    def __getitem__(self, index: int) -> Answer: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "Answers": ...
+
+    def __getitem__(self, index: Union[int, slice]) -> Union[Answer, "Answers"]:
+        return Answers(self._answers[index]) if isinstance(index, slice) else self._answers[index]
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def __iter__(self) -> Iterator[Answer]:
+        return iter(self._answers)
+
+    def to_dict(self) -> List[Dict[str, Any]]:
+        return [answer.to_dict() for answer in self]
+
+    def to_frame(self) -> Any:
+        """A DataFrame of pandas: a row for each answer, the swept fields first, quantiles as `time_sec_p50`."""
+        return _frame([answer.row() for answer in self])
+
+    def __repr__(self) -> str:
+        fields = list(self._answers[0]._fields) if self._answers else []
+        rows = []
+        for one in self:
+            q = one.time_sec or one.step_sec
+            fit = (one.verdict or "").replace("_", " ")
+            rows.append(
+                [*(str(one._fields[f]) for f in fields), f"{q.p50:.4g}", f"{q.p05:.4g} .. {q.p95:.4g}"]
+                + [f"{one.images_per_sec.p50:.4g}", gigabytes(one.memory_bytes), fit, one.reason]
+            )
+        of = "epoch s" if all(one.time_sec for one in self) else "step s"
+        return table([*fields, of, "90 %", "samples/s", "memory GB", "verdict", "outside"], rows)
+
+
+class Plan:
+    """Which runs to do in a budget.
+
+    Attributes are the keys of `perfpred-plan --json`: optimal, n, candidates, cost_sec, budget_sec, value, upper_bound,
+    items, marginal, missed, pareto, left_out, price.
+    """
+
+    optimal: bool  #: whether nothing better exists
+    n: int  #: planned runs
+    candidates: int
+    cost_sec: int  #: of all devices together
+    budget_sec: int  #: of each device
+    value: float  #: sum over the planned runs, by the objective
+    upper_bound: float  #: no plan is worth more
+    items: List[Dict[str, Any]]  #: the runs: key, device, start_sec, cost_sec, value, ...
+    marginal: List[Dict[str, Any]]  #: what more time would be worth
+    missed: List[Dict[str, Any]]  #: what was left out by the least
+    pareto: List[Dict[str, Any]]
+    left_out: List[Dict[str, Any]]  #: rows that cannot be predicted, and why
+    price: Optional[float]
+
+    def __init__(self, document: Dict[str, Any]) -> None:
+        self._document = document
+        self.__dict__.update(document)
+
+    def to_dict(self) -> Dict[str, Any]:
+        """The document of `perfpred-plan --json`."""
+        return self._document
+
+    def to_frame(self) -> Any:
+        """The planned runs as a DataFrame of pandas."""
+        return _frame(self.items)
+
+    def __repr__(self) -> str:
+        proof = "optimal" if self.optimal else f"at most {self.upper_bound:.6g} is possible"
+        head = f"{self.n} of {self.candidates} runs, {duration(self.cost_sec)} of {duration(self.budget_sec)}, "
+        keys = [_fields_of(run["key"]) for run in self.items]
+        differ = [n for n in (keys[0] if keys else {}) if n == "network" or len({key.get(n) for key in keys}) > 1]
+        rows = [
+            [_label(key, differ), run["device"], str(run["start_sec"]), str(run["cost_sec"]), f"{run['value']:.6g}"]
+            for key, run in zip(keys, self.items)
+        ]
+        return f"{head}value {self.value:.6g} ({proof})\n" + table(["run", "device", "start s", "cost s", "value"], rows)

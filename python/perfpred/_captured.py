@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network that is an object of PyTorch, as a step file."""
+
+import contextlib
+import os
+import tempfile
+from typing import Any, Callable, Dict, Optional
+
+from perfpred._library import InputError
+
+_HALVES = {"bf16": "bfloat16", "fp16": "float16"}
+_OPTIMIZERS = {
+    "adam": "Adam",
+    "adamw": "AdamW",
+    "sgd": "SGD",
+    "nesterov": "SGD",
+    "momentum": "SGD",
+    "adagrad": "Adagrad",
+    "adadelta": "Adadelta",
+    "rmsprop": "RMSprop",
+    "adafactor": "Adafactor",
+}
+_ARGUMENTS: Dict[str, Dict[str, Any]] = {"nesterov": {"momentum": 0.9, "nesterov": True}, "momentum": {"momentum": 0.9}}
+
+
+def _made_optimizer(optimizer: Any, parameters: Any) -> Any:
+    import torch
+
+    if isinstance(optimizer, torch.optim.Optimizer):
+        return optimizer
+    name = _OPTIMIZERS.get(optimizer)
+    if name is None:
+        raise InputError(f"optimizer {optimizer!r} is none of {', '.join(_OPTIMIZERS)}, nor an optimizer of torch.optim")
+    return getattr(torch.optim, name)(parameters, lr=1e-3, **_ARGUMENTS.get(optimizer, {}))
+
+
+def _default_loss(output: Any) -> Any:
+    """The loss that the network computes itself, else the mean of its first output."""
+    loss = getattr(output, "loss", None)
+    if loss is not None:
+        return loss
+    while not hasattr(output, "mean"):
+        output = next(iter(output.values() if hasattr(output, "values") else output))
+    return output.float().mean()
+
+
+def _of_size(value: Any, size: int) -> Any:
+    """An example with another number of samples."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        rows = torch.arange(size, device=value.device) % value.shape[0]
+        return value.detach()[rows] if value.dim() else value
+    if isinstance(value, dict):
+        return {name: _of_size(one, size) for name, one in value.items()}
+    return type(value)(_of_size(one, size) for one in value) if isinstance(value, (list, tuple)) else value
+
+
+def _batch_of(value: Any) -> Optional[int]:
+    if hasattr(value, "shape"):
+        return int(value.shape[0]) if len(value.shape) else None
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return next((size for size in map(_batch_of, parts) if size is not None), None)
+
+
+def captured_step(
+    module: Any, example: Any, precision: Optional[str], optimizer: Any, loss: Optional[Callable[[Any], Any]]
+) -> str:
+    """The step file of a training step of the module, for all batch sizes; in a temporary folder that stays.
+
+    Nothing is computed and the module stays as it was (perfpred.capture).
+    """
+    import torch
+
+    from perfpred.capture.session import capture
+    from perfpred.capture.step_file import combine
+
+    size = _batch_of(example)
+    if size is None:
+        raise InputError("example: no tensor with a batch as its first size")
+    size = max(size, 2)  # a batch of 1 executes fewer operators
+    made = _made_optimizer(optimizer or "adam", [one for one in module.parameters() if one.requires_grad])
+    half = getattr(torch, _HALVES[precision]) if precision in _HALVES else None
+    folder = tempfile.mkdtemp(prefix="perfpred-step-")
+    paths = []
+    for batch in (size, 2 * size):
+        inputs = _of_size(example, batch)
+        paths.append(os.path.join(folder, f"at{batch}.json"))
+        with capture(paths[-1], batch_size=batch):
+            scaler = torch.amp.GradScaler("cuda", enabled=precision == "fp16")  # here CUDA is there
+            made.zero_grad()
+            with torch.autocast("cuda", dtype=half) if half else contextlib.nullcontext():
+                if isinstance(inputs, dict):
+                    output = module(**inputs)
+                else:
+                    output = module(*inputs) if isinstance(inputs, (list, tuple)) else module(inputs)
+                value = (loss or _default_loss)(output)
+            scaler.scale(value).backward()
+            scaler.step(made)
+            scaler.update()
+    path = os.path.join(folder, "step.json")
+    combine(*paths, path)
+    return path

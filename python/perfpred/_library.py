@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C library of perfpred (perfpred/c_api.h), by ctypes."""
+
+import ctypes
+import functools
+import json
+import logging
+import os
+import weakref
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Tuple
+
+__all__ = ["Error", "Handle", "InputError", "ModelError", "call", "json_of", "library", "text_of"]
+
+_PLACE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libperfpred.so")
+_SYSTEM = "libperfpred.so.0"
+_TEXT_BYTES = 1 << 16  # of nearly all answers
+
+_log = logging.getLogger("perfpred")
+
+
+class Error(Exception):
+    """Something failed at run time: a full disk, no plan within the budget."""
+
+
+class InputError(Error, ValueError):
+    """What was given is wrong: a file, a name, a value. The message is one line and says what."""
+
+
+class ModelError(Error):
+    """A file is no model, or one of another version of perfpred."""
+
+
+_ERRORS = {"InputError": InputError, "ModelError": ModelError}
+
+_pointer, _text, _size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
+_doubles = ctypes.POINTER(ctypes.c_double)
+_integers = ctypes.POINTER(ctypes.c_int64)
+_out = ctypes.POINTER(ctypes.c_void_p)
+_as_text: Tuple[Any, ...] = (ctypes.c_char_p, _size, ctypes.POINTER(_size))
+
+# The arguments of the functions that return a status.
+_FUNCTIONS: Dict[str, Tuple[Any, ...]] = {
+    "last_text": _as_text,
+    "catalogue_create": (_text, _out),
+    "catalogue_devices": (_pointer, _text, *_as_text),
+    "add_graphs": (_text,),
+    "add_op_rules": (_text,),
+    "model_load": (_text, _pointer, _out),
+    "model_fit": (_text, _text, _pointer, _out),
+    "model_save": (_pointer, _text),
+    "model_info": (_pointer, *_as_text),
+    "model_observe": (_pointer, _text, *_as_text),
+    "model_measure_cpu": (_pointer,),
+    "workload_create": (_pointer, _text, _out),
+    "predict_columns": (_pointer, _pointer, ctypes.POINTER(_text), ctypes.POINTER(_doubles), _size, _size)
+    + (_doubles,) * 3,
+    "forecast": (_pointer, _text, *_as_text),
+    "aggregate": (_text, *_as_text),
+    "plan_create": (_text, _pointer, _out),
+    "plan_text": (_pointer, *_as_text),
+}
+
+_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
+
+
+def _note(line: bytes) -> None:
+    _log.warning("%s", line.decode(errors="replace"))
+
+
+_note_callback = _CALLBACK(_note)  # lives as long as the library may call it
+
+
+@functools.lru_cache(maxsize=None)
+def library() -> ctypes.CDLL:
+    """The library that PERFPRED_LIBRARY names, else the one of this package, else the system's.
+
+    Raises ImportError where there is none.
+    """
+    named = os.environ.get("PERFPRED_LIBRARY")
+    path = named or (_PLACE if os.path.exists(_PLACE) else _SYSTEM)
+    try:
+        loaded = ctypes.CDLL(path)
+    except OSError as error:
+        raise ImportError(
+            f"the library of perfpred is not there: {error}. `pip install ./python` builds it; PERFPRED_LIBRARY may name "
+            "a libperfpred.so"
+        ) from error
+    for name, arguments in _FUNCTIONS.items():
+        function = getattr(loaded, "perfpred_" + name)
+        function.argtypes, function.restype = arguments, ctypes.c_int
+    for name in ("version", "last_error", "last_error_type"):
+        function = getattr(loaded, "perfpred_" + name)
+        function.argtypes, function.restype = (), ctypes.c_char_p
+    for kind in ("catalogue", "model", "workload", "plan"):
+        function = getattr(loaded, f"perfpred_{kind}_free")
+        function.argtypes, function.restype = (_pointer,), None
+    loaded.perfpred_set_note_callback.argtypes, loaded.perfpred_set_note_callback.restype = (_CALLBACK,), None
+    loaded.perfpred_set_note_callback(_note_callback)
+    return loaded
+
+
+def _raise_last() -> NoReturn:
+    kind = library().perfpred_last_error_type().decode()
+    raise _ERRORS.get(kind, Error)(library().perfpred_last_error().decode(errors="replace"))
+
+
+def call(name: str, *arguments: Any) -> None:
+    """Calls perfpred_<name>. Raises InputError, ModelError or Error."""
+    if getattr(library(), "perfpred_" + name)(*arguments) != 0:
+        _raise_last()
+
+
+def text_of(name: str, *arguments: Any) -> str:
+    """The text that perfpred_<name> gives."""
+    buffer, needed = ctypes.create_string_buffer(_TEXT_BYTES), _size()
+    call(name, *arguments, buffer, _TEXT_BYTES, ctypes.byref(needed))
+    if needed.value > _TEXT_BYTES:
+        buffer = ctypes.create_string_buffer(needed.value)
+        call("last_text", buffer, needed.value, ctypes.byref(needed))
+    return buffer.value.decode()
+
+
+def json_of(name: str, *arguments: Any) -> Any:
+    """The document that perfpred_<name> gives."""
+    return json.loads(text_of(name, *arguments))
+
+
+def encoded(value: Optional[str]) -> Optional[bytes]:
+    return None if value is None else value.encode()
+
+
+class Handle:
+    """A handle of the library, freed with this object at the latest."""
+
+    def __init__(self, kind: str, made_by: str, *arguments: Any) -> None:
+        out = ctypes.c_void_p()
+        call(made_by, *arguments, ctypes.byref(out))
+        free: Callable[[Any], None] = getattr(library(), f"perfpred_{kind}_free")
+        self.value = out.value
+        self.close = weakref.finalize(self, free, out.value)
+
+
+def double_array(values: List[float]) -> Any:
+    return (ctypes.c_double * len(values))(*values)

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models and what they are asked: the functions of the package."""
+
+import ctypes
+import functools
+import json
+import os
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+from perfpred._answers import Answer, Answers, Plan
+from perfpred._library import Handle, InputError, call, double_array, encoded, json_of
+from perfpred._values import combinations, encoded_json, plain
+
+__all__ = ["Model", "aggregate", "devices", "fit", "load", "observe", "plan", "predict"]
+
+Path = Union[str, "os.PathLike[str]"]
+
+# Fields of a workload that are numbers: predict_many() takes an array of each.
+_NUMBERS = ("batch_size", "depth", "base_filters", "train_images", "classes", "threads", "accumulate", "cuda_graph")
+_OF_CAPTURE = ("precision", "optimizer")  # a captured module has them already
+_QUANTILES = ("time_sec_p05", "time_sec_p50", "time_sec_p95")
+
+
+def _bytes_of(path: Optional[Path]) -> Optional[bytes]:
+    return None if path is None else os.fsencode(path)
+
+
+def _catalogue(device_file: Optional[Path]) -> Optional[Handle]:
+    return None if device_file is None else Handle("catalogue", "catalogue_create", _bytes_of(device_file))
+
+
+def _value(handle: Optional[Handle]) -> Any:
+    return None if handle is None else handle.value
+
+
+def _is_step_file(path: str) -> bool:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        try:
+            content = json.load(file)
+        except ValueError as error:
+            raise InputError(f"{path}: is not JSON") from error
+    return isinstance(content, dict) and "ops" in content and "tensors" in content
+
+
+def _network_fields(network: Any, example: Any, fields: Dict[str, Any]) -> Dict[str, Any]:
+    """The fields with the network: its name, a config.json, a step file, or a module of PyTorch with an example."""
+    if network is None:
+        return fields
+    if isinstance(network, (str, os.PathLike)):
+        if example is not None:
+            raise InputError("example is given, but the network is not a torch.nn.Module")
+        text = os.fspath(network)
+        if isinstance(network, str) and not text.endswith(".json"):
+            return {"network": text, **fields}
+        if not os.path.exists(text):
+            raise InputError(f"{text}: there is no such file")
+        return {"step" if _is_step_file(text) else "config": text, **fields}
+    if not callable(network):  # names of a sweep
+        return {"network": network, **fields}
+    if example is None:
+        raise InputError("example is missing: the tensors that the module takes, with a batch as their first size")
+    from perfpred._captured import captured_step
+
+    others = {name: value for name, value in fields.items() if name not in (*_OF_CAPTURE, "loss")}
+    step = captured_step(network, example, fields.get("precision"), fields.get("optimizer"), fields.get("loss"))
+    return {"step": step, **others}
+
+
+class Model:
+    """Predicts seconds per epoch of training jobs. Any number of threads may use it at once."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def close(self) -> None:
+        """Gives its memory back; later calls raise InputError."""
+        self._handle.close()
+
+    def __enter__(self) -> "Model":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def info(self) -> Dict[str, Any]:
+        """kind, rows (how many it has learnt from), their devices and networks, and those it dropped."""
+        found: Dict[str, Any] = json_of("model_info", self._handle.value)
+        return found
+
+    def __repr__(self) -> str:
+        info = self.info()
+        of = f"{info['rows']} rows of {', '.join(info['devices'])}" if info["rows"] else "no runs"
+        return f"<perfpred.Model {info['kind']}: {of}>"
+
+    def predict(self, network: Any = None, example: Any = None, **fields: Any) -> Any:
+        """Time, memory, throughput and price of a training job: an Answer; of lists of values all combinations.
+
+        network: a name ("resnet50"), a config.json of Hugging Face's, a step file of perfpred.capture, or a
+            torch.nn.Module with an `example` of its input (a tensor, a tuple or a dict of keyword arguments; a batch
+            comes first). The module is not computed. `loss=` is a function of its output.
+        fields: of the workload: device, batch_size (samples a step), precision, optimizer, input (sizes of one sample),
+            train_images (samples an epoch), and others of docs/formats.md. Of the job: epochs, startup_sec,
+            price_per_hour, budget_sec, train_tokens (an epoch), reserved_by_others (bytes), fit_advice (False: without
+            advice and the largest batch, which take most of the time). What is left out is that of the model's rows,
+            else the usual one.
+
+        Raises InputError for a field or value that is wrong.
+        """
+        names, rows = combinations(_network_fields(network, example, fields))
+        answers = []
+        for row in rows:
+            document = json_of("forecast", self._handle.value, encoded_json(row))
+            answers.append(Answer(document, {name: row[name] for name in names}))
+        return Answers(answers) if names else answers[0]
+
+    def predict_many(self, jobs: Any, **fields: Any) -> Any:
+        """Seconds per epoch of many jobs, fast: a DataFrame of pandas, or a dict of arrays of one length.
+
+        jobs: columns by the names of a workload's fields. fields: those that all jobs share.
+        Returns the columns time_sec_p05, time_sec_p50 and time_sec_p95: of a DataFrame a DataFrame with its index, else a
+        dict of arrays of NumPy.
+
+        Raises InputError, which names the row, if one cannot be predicted.
+        """
+        import numpy
+
+        is_frame = hasattr(jobs, "columns") and hasattr(jobs, "index")
+        columns: Dict[str, Any] = {str(name): numpy.asarray(jobs[name]) for name in (jobs.columns if is_frame else jobs)}
+        sizes = {column.shape for column in columns.values()}
+        if len(sizes) != 1 or len(next(iter(sizes))) != 1:
+            raise InputError("the jobs are not columns of one length")
+        out = {name: numpy.empty(next(iter(sizes))[0]) for name in _QUANTILES}
+        for base, places in _groups(columns):
+            numbers = {n: numpy.ascontiguousarray(columns[n][places], float) for n in _NUMBERS if n in columns}
+            self._predict_group({**fields, **base}, places, numbers, out)
+        if is_frame:
+            import pandas
+
+            return pandas.DataFrame(out, index=jobs.index)
+        return out
+
+    def _predict_group(self, fields: Dict[str, Any], places: Any, numbers: Dict[str, Any], out: Dict[str, Any]) -> None:
+        """Jobs that differ in numbers alone."""
+        import numpy
+
+        first = {name: _whole(name, values[0], places[0]) for name, values in numbers.items()}
+        try:
+            job = Handle("workload", "workload_create", self._handle.value, encoded_json({**fields, **first}))
+        except InputError as error:
+            raise InputError(f"[{places[0]}]: {error}") from None
+        names = (ctypes.c_char_p * len(numbers))(*(name.encode() for name in numbers))
+        doubles = ctypes.POINTER(ctypes.c_double)
+        values = (doubles * len(numbers))(*(one.ctypes.data_as(doubles) for one in numbers.values()))
+        answers = [numpy.empty(len(places)) for _ in _QUANTILES]
+        arrays = (one.ctypes.data_as(doubles) for one in answers)
+        try:
+            call("predict_columns", self._handle.value, job.value, names, values, len(numbers), len(places), *arrays)
+        except InputError as error:
+            raise InputError(_at_row(str(error), places)) from None
+        finally:
+            job.close()
+        for name, answer in zip(_QUANTILES, answers):
+            out[name][places] = answer
+
+    def observe(self, runs: Path) -> Dict[str, Any]:
+        """Learns from the runs of a runs.csv; other threads may predict meanwhile.
+
+        Returns observed (how many) and set_aside (key and reason of each that was not).
+        """
+        document: Dict[str, Any] = json_of("model_observe", self._handle.value, _bytes_of(runs))
+        return document
+
+    def save(self, path: Path) -> None:
+        """Writes a model file, for load() and the programs."""
+        call("model_save", self._handle.value, _bytes_of(path))
+
+
+def _whole(name: str, value: float, row: int) -> Any:
+    if value != value or value in (float("inf"), float("-inf")):
+        raise InputError(f"[{row}]: {name} {value} is not a finite number")
+    return int(value) if value == int(value) else float(value)
+
+
+def _at_row(message: str, places: Any) -> str:
+    """The place in a group as that in the jobs."""
+    place, bracket, rest = message.partition("]")
+    if not bracket or not place.startswith("[") or not place[1:].isdigit():
+        return message
+    return f"[{places[int(place[1:])]}]{rest}"
+
+
+def _groups(columns: Mapping[str, Any]) -> List[Tuple[Dict[str, Any], Any]]:
+    """Rows that agree in all texts: these, and the numbers of the rows."""
+    import numpy
+
+    texts = [name for name in columns if name not in _NUMBERS]
+    count = len(next(iter(columns.values())))
+    if not texts:
+        return [({}, numpy.arange(count))] if count else []
+    rows: Dict[Tuple[Any, ...], List[int]] = {}
+    for i, row in enumerate(zip(*(columns[name].tolist() for name in texts))):
+        rows.setdefault(row, []).append(i)
+    return [(dict(zip(texts, row)), numpy.asarray(places)) for row, places in rows.items()]
+
+
+@functools.lru_cache(maxsize=1)
+def _standard() -> Model:
+    return load()
+
+
+def _model(model: Union[Model, Path, None]) -> Model:
+    if model is None:
+        return _standard()
+    return model if isinstance(model, Model) else load(model)
+
+
+def load(path: Optional[Path] = None, *, device_file: Optional[Path] = None) -> Model:
+    """The model of a file; without one the standard model, which knows networks and devices without a run.
+
+    device_file: a devices.csv of your own, whose rows are added to the known devices.
+    """
+    catalogue = _catalogue(device_file)
+    return Model(Handle("model", "model_load", _bytes_of(path), _value(catalogue)))
+
+
+def predict(
+    network: Any = None, example: Any = None, *, model: Union[Model, Path, None] = None, **fields: Any
+) -> Any:
+    """Model.predict() of a model or its file; default: the standard model.
+
+    >>> perfpred.predict("resnet50", device="A100-80GB-PCIe", batch_size=[32, 64], precision="bf16")  # doctest: +SKIP
+    """
+    return _model(model).predict(network, example, **fields)
+
+
+def fit(
+    runs_agg: Path,
+    *,
+    kind: str = "hybrid",
+    seed: int = 0,
+    prior: Optional[Path] = None,
+    device_file: Optional[Path] = None,
+) -> Model:
+    """A model fitted on all rows of a runs_agg.csv, which aggregate() writes.
+
+    kind: "hybrid" or "linear". prior: an op model that answers where no run does; default: the standard model.
+    """
+    options = encoded_json({"kind": kind, "seed": seed, "prior": prior})
+    catalogue = _catalogue(device_file)
+    return Model(Handle("model", "model_fit", _bytes_of(runs_agg), options, _value(catalogue)))
+
+
+def observe(model: Path, runs: Path, out: Optional[Path] = None) -> Dict[str, Any]:
+    """Corrects a model file by the runs of a runs.csv, and writes it to `out` (default: the same file)."""
+    with load(model) as corrected:
+        done = corrected.observe(runs)
+        corrected.save(model if out is None else out)
+    return done
+
+
+def aggregate(
+    runs: Union[Path, Sequence[Path], None] = None,
+    *,
+    merge: Union[Path, Sequence[Path], None] = None,
+    logs: Optional[Path] = None,
+    label: str = "robust",
+    out: Optional[Path] = None,
+    rejected: Optional[Path] = None,
+    partial: Optional[Path] = None,
+) -> Dict[str, Any]:
+    """Turns measured runs (files runs.csv, a folder of logs, partial aggregates) into one row for each workload.
+
+    out: the runs_agg.csv to write. rejected, partial: further files to write. Returns the document of
+    `perfpred-aggregate --json`: runs, rows, rejected, flagged.
+    """
+    options = {"runs": runs, "merge": merge, "logs": logs, "label": label, "out": out, "rejected": rejected}
+    document: Dict[str, Any] = json_of("aggregate", encoded_json({**options, "partial": partial}))
+    return document
+
+
+def plan(
+    runs_agg: Path,
+    *,
+    budget_sec: Union[float, str],
+    epochs: int,
+    model: Union[Model, Path, None] = None,
+    **options: Any,
+) -> Plan:
+    """The most valuable runs within a time budget.
+
+    runs_agg: the candidates, measured rows. budget_sec: seconds of each device, or a text like "12:00:00". epochs: of
+    each run. model: predicts the times; default: the measured ones. options: min_acc, value ("acc" or "thr"), objective
+    ("sum", "best", "cover-depth", "cover-architecture"), confidence, startup_sec, gpus, devices (names),
+    price_per_hour, time_limit_sec, pareto, out (a file), device_file.
+
+    Raises Error if there is no such plan.
+    """
+    asked = {**options, "runs_agg": runs_agg, "budget_sec": budget_sec, "epochs": epochs}
+    by = None if model is None else _model(model)._handle.value
+    made = Handle("plan", "plan_create", encoded_json(asked), by)
+    try:
+        return Plan(json_of("plan_text", made.value))
+    finally:
+        made.close()
+
+
+def devices(name: Optional[str] = None, *, device_file: Optional[Path] = None) -> List[Dict[str, Any]]:
+    """The known devices, or the one of a name: rows of devices.csv (TFLOP/s, GB, GB/s, W; None: not known)."""
+    catalogue = Handle("catalogue", "catalogue_create", _bytes_of(device_file))
+    found: List[Dict[str, Any]] = json_of("catalogue_devices", catalogue.value, encoded(name))["devices"]
+    return found

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users give, as the library's JSON, and its answers, as tables."""
+
+import itertools
+import json
+import os
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from perfpred._library import InputError
+
+__all__ = ["Quantiles", "combinations", "duration", "encoded_json", "gigabytes", "plain", "table"]
+
+
+class Quantiles(NamedTuple):
+    """A quantity with its uncertainty: it lies between p05 and p95 with a probability of 90 %."""
+
+    p05: float
+    p50: float
+    p95: float
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: paths as texts, scalars and arrays of NumPy as Python's own."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, (str, int, float, bool, type(None))):
+        return value
+    if hasattr(value, "tolist"):  # NumPy and pandas
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, Iterable):
+        return [plain(one) for one in value]
+    raise InputError(f"{type(value).__name__} {value!r} is neither a text nor a number")
+
+
+def encoded_json(values: Mapping[str, Any]) -> bytes:
+    """Raises InputError for a value that JSON has not, such as NaN."""
+    document = {name: plain(value) for name, value in values.items() if value is not None}
+    for name, value in document.items():
+        try:
+            json.dumps(value, allow_nan=False)
+        except ValueError as error:
+            raise InputError(f"{name} {value!r} is not a finite number") from error
+    return json.dumps(document).encode()
+
+
+def _choices(name: str, value: Any) -> Optional[List[Any]]:
+    """The values of a list, None for a single value. A list of numbers as `input` is one shape."""
+    if isinstance(value, (str, bytes, os.PathLike)) or not hasattr(value, "__iter__") or isinstance(value, Mapping):
+        return None
+    choices = list(plain(value))
+    if name == "input" and all(isinstance(one, int) for one in choices):
+        return None
+    if not choices:
+        raise InputError(f"{name} is an empty list")
+    return choices
+
+
+def combinations(fields: Mapping[str, Any]) -> Tuple[List[str], Iterator[Dict[str, Any]]]:
+    """The names of the fields with lists of values, and every combination of values, the first field slowest."""
+    swept = {name: choices for name, choices in ((n, _choices(n, v)) for n, v in fields.items()) if choices is not None}
+    rows = itertools.product(*swept.values())
+    return list(swept), ({**fields, **dict(zip(swept, row))} for row in rows)
+
+
+def duration(sec: float) -> str:
+    """Seconds as people say them."""
+    if sec < 120:
+        return f"{sec:.4g} s"
+    if sec < 7200:
+        return f"{sec / 60:.1f} min"
+    return f"{sec / 3600:.1f} h" if sec < 172800 else f"{sec / 86400:.1f} days"
+
+
+def gigabytes(size: Optional[float]) -> str:
+    return "" if size is None else f"{size / 1e9:.2f}"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns of texts; the first is flush left."""
+    lines = [list(header), *(list(row) for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
+    return "\n".join(
+        "  ".join(text.ljust(width) if i == 0 else text.rjust(width) for i, (text, width) in enumerate(zip(line, widths)))
+        .rstrip()
+        for line in lines
+    )

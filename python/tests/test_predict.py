@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the package answers, by the library that PERFPRED_LIBRARY names or the one of the package. With the program
+perfpred-predict in PERFPRED_PREDICT answers are compared with its own."""
+
+import csv
+import importlib
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import perfpred
+
+try:
+    import numpy
+    import pandas
+except ImportError:
+    numpy = pandas = None
+try:
+    import torch
+except ImportError:
+    torch = None
+
+JOB = {"device": "A100-80GB-PCIe", "batch_size": 64, "precision": "bf16"}
+
+
+def made_up_sec(depth, base_filters, batch_size):
+    return 0.3 + 50000 / batch_size * (1e-3 + 2e-4 * depth) + 2e-5 * base_filters * depth
+
+
+def write_table(path):
+    """A runs_agg.csv of 36 configurations of a CNN."""
+    with open(path, "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(
+            "depth base_filters batch_size params n steps_per_epoch avg_time_mean avg_time_std thr_mean thr_std "
+            "acc_mean acc_std".split()
+        )
+        for depth in (2, 3, 4):
+            for base in (16, 32, 64):
+                for batch in (32, 96, 256, 1024):
+                    sec = made_up_sec(depth, base, batch)
+                    steps = math.ceil(50000 / batch)
+                    rows.writerow([depth, base, batch, 1000, 1, steps, sec, 0, 50000 / sec, 0, 0.5 + depth / 100, 0])
+    return path
+
+
+def write_runs(path, *times, batch_sizes=(64, 128)):
+    """A runs.csv of a CNN's runs, which took so many seconds an epoch."""
+    with open(path, "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(
+            "timestamp_utc framework depth base_filters batch_size epochs params epoch_times_json avg_time_sec "
+            "images_per_sec test_acc".split()
+        )
+        for i, (batch, sec) in enumerate(zip(batch_sizes, times)):
+            epochs = json.dumps([2 * sec, sec, sec])
+            rows.writerow([f"2026-01-01T00:00:0{i}Z", "t", 3, 32, batch, 3, 1000, epochs, sec, 50000 / sec, 0.6])
+    return path
+
+
+class WithFolder(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def fitted(self, **options):
+        return perfpred.fit(write_table(self.path("runs_agg.csv")), **options)
+
+
+class Imports(unittest.TestCase):
+    def test_the_package_does_not_import_torch(self):
+        code = "import sys, perfpred; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+        self.assertEqual(subprocess.run([sys.executable, "-c", code]).returncode, 0)
+
+    def test_a_function_is_not_hidden_by_the_package_of_its_name(self):
+        if torch is None:
+            with self.assertRaisesRegex(ImportError, r"perfpred\[capture\]"):
+                perfpred.capture
+            return
+        importlib.import_module("perfpred.capture.session")
+        self.assertTrue(callable(perfpred.capture))
+        self.assertIn("capture", dir(perfpred))
+        self.assertRaises(AttributeError, lambda: perfpred.nothing)
+
+
+class Predictions(WithFolder):
+    def test_a_name(self):
+        answer = perfpred.predict("ResNet-50", **JOB)
+        self.assertTrue(answer.key.startswith("network=resnet50;depth=;base_filters=;batch_size=64;"))
+        self.assertLess(answer.time_sec.p05, answer.time_sec.p50)
+        self.assertLess(answer.time_sec.p50, answer.time_sec.p95)
+        self.assertEqual(answer.time_sec.p50, answer.to_dict()["time_sec"]["p50"])
+        self.assertTrue(answer.fits)
+        shown = repr(answer)
+        self.assertLess(max(map(len, shown.splitlines())), 120)
+        for word in ("resnet50 batch_size=64 precision=bf16", "samples/s", "memory", "GB", "fits", "90 %", answer.provenance):
+            self.assertIn(word, shown)
+
+    def test_the_program_gives_the_same(self):
+        program = os.environ.get("PERFPRED_PREDICT")
+        if not program:
+            self.skipTest("PERFPRED_PREDICT does not name the program")
+        options = ["--network", "gpt2", "--input", "256", "--batch-size", "4", "--device", "T4", "--epochs", "2", "--json"]
+        done = subprocess.run([program, *options], capture_output=True, text=True, check=True)
+        answer = perfpred.predict("gpt2", input=256, batch_size=4, device="T4", epochs=2)
+        self.assertEqual(answer.to_dict(), json.loads(done.stdout))
+
+    def test_lists_sweep(self):
+        answers = perfpred.predict("resnet18", device=["T4", "V100-SXM2-16GB"], batch_size=(32, 64), fit_advice=False)
+        self.assertEqual([one.key.split(";")[3] for one in answers], ["batch_size=32", "batch_size=64"] * 2)
+        self.assertIn("device=V100-SXM2-16GB", answers[2].key)
+        self.assertEqual(len(answers[1:]), 3)
+        self.assertEqual(len(repr(answers).splitlines()), 5)
+        with self.assertRaises(perfpred.InputError):
+            perfpred.predict("resnet18", device="T4", batch_size=[])
+        with self.assertRaises(perfpred.InputError):
+            perfpred.predict("resnet18", device="T4", batch_size=[32, 0])
+
+    @unittest.skipIf(pandas is None, "no pandas")
+    def test_frames(self):
+        answers = perfpred.predict("resnet18", device="T4", batch_size=numpy.array([32, 64]), fit_advice=False)
+        frame = answers.to_frame()
+        self.assertEqual(list(frame["batch_size"]), [32, 64])
+        self.assertEqual(frame["time_sec_p50"][1], answers[1].time_sec.p50)
+        self.assertEqual(len(answers[0].to_frame()), 1)
+
+    def test_a_shape_is_one_value(self):
+        answer = perfpred.predict("resnet18", device="T4", batch_size=8, input=(3, 64, 64))
+        self.assertIn(";input=3x64x64;", answer.key)
+
+    def test_a_config(self):
+        config = pathlib.Path(self.path("config.json"))
+        config.write_text(
+            json.dumps(
+                {"model_type": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 64, "vocab_size": 1000, "n_positions": 128}
+            )
+        )
+        answer = perfpred.predict(config, device="T4", batch_size=4, input=128)
+        self.assertTrue(answer.key.startswith("network=config:"))
+
+    @unittest.skipIf(torch is None, "no torch")
+    def test_a_module(self):
+        module = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.Flatten(), torch.nn.Linear(8 * 30 * 30, 10))
+        weights = module[0].weight.detach().clone()
+        example = torch.zeros(4, 3, 32, 32)
+        answers = perfpred.predict(
+            module, example, device="T4", batch_size=[8, 64], optimizer="sgd", loss=lambda y: y.square().mean()
+        )
+        self.assertTrue(torch.equal(weights, module[0].weight))
+        self.assertTrue(all(one.key.startswith("network=step:") for one in answers))
+        self.assertIsNone(answers[0].time_sec)
+        self.assertGreater(answers[1].step_sec.p50, answers[0].step_sec.p50)
+        known = perfpred.predict(module, example, device="T4", batch_size=8, train_images=800, precision="fp16")
+        self.assertIsNotNone(known.time_sec)
+        self.assertIn(";precision=fp16;", known.key)
+        with self.assertRaisesRegex(perfpred.InputError, "example is missing"):
+            perfpred.predict(module, device="T4")
+
+    def test_own_devices(self):
+        own = self.path("own.csv")
+        with open(own, "w") as file:
+            file.write("name,kind,mem_gb,fp32_tflops,mem_bw_gbs\nMy Card,gpu,10,20,500\n")
+        self.assertEqual(perfpred.devices("my card", device_file=own)[0]["mem_bw_gbs"], 500)
+        self.assertGreater(len(perfpred.devices()), 50)
+        answer = perfpred.load(device_file=own).predict("resnet18", device="My Card", batch_size=8)
+        self.assertIn("device=My Card", answer.key)
+
+
+@unittest.skipIf(pandas is None, "no NumPy and pandas")
+class Arrays(WithFolder):
+    def jobs(self, n):
+        i = numpy.arange(n)
+        return {"depth": 2 + i % 3, "base_filters": 16 + i % 40, "batch_size": 32 + i % 900}
+
+    def test_are_what_single_predictions_are(self):
+        model = self.fitted()
+        jobs = self.jobs(1000)
+        out = model.predict_many(jobs)
+        for i in (0, 1, 999):
+            one = model.predict(**{name: int(column[i]) for name, column in jobs.items()}, fit_advice=False)
+            self.assertAlmostEqual(out["time_sec_p05"][i], one.time_sec.p05, delta=1e-9)
+            self.assertAlmostEqual(out["time_sec_p50"][i], one.time_sec.p50, delta=1e-9)
+            self.assertAlmostEqual(out["time_sec_p95"][i], one.time_sec.p95, delta=1e-9)
+
+    def test_frames_keep_their_index(self):
+        networks = ["resnet18", "resnet50", "resnet18"]
+        frame = pandas.DataFrame({"network": networks, "batch_size": [8, 8, 16]}, index=["a", "b", "c"])
+        out = perfpred.load().predict_many(frame, device="T4")
+        self.assertEqual(list(out.index), ["a", "b", "c"])
+        for row, name in enumerate(networks):
+            one = perfpred.predict(name, device="T4", batch_size=int(frame["batch_size"].iloc[row]), fit_advice=False)
+            self.assertEqual(out["time_sec_p50"].iloc[row], one.time_sec.p50)
+
+    def test_say_which_job_is_wrong(self):
+        model = self.fitted()
+        jobs = self.jobs(1000)
+        jobs["batch_size"][700] = 0
+        with self.assertRaisesRegex(perfpred.InputError, r"^\[700\]: batch_size"):
+            model.predict_many(jobs)
+        late = numpy.full(1000, 64.0)
+        late[998] = math.nan
+        with self.assertRaisesRegex(perfpred.InputError, r"^\[998\]: batch_size"):
+            model.predict_many({**jobs, "batch_size": late})
+        with self.assertRaisesRegex(perfpred.InputError, "one length"):
+            model.predict_many({"batch_size": [1, 2], "depth": [3]})
+        with self.assertRaisesRegex(perfpred.InputError, r"^\[1\]: .*nonet"):
+            perfpred.load().predict_many({"network": ["resnet18", "nonet"], "batch_size": [8, 8]}, device="T4")
+        self.assertEqual(len(model.predict_many(self.jobs(0))["time_sec_p50"]), 0)
+
+
+class Models(WithFolder):
+    def test_fit_save_observe(self):
+        model = self.fitted(kind="hybrid", seed=1)
+        self.assertEqual(model.info()["rows"], 36)
+        self.assertIn("36 rows", repr(model))
+        job = {"depth": 3, "base_filters": 32, "batch_size": 64}
+        before = model.predict(**job).time_sec.p50
+        self.assertAlmostEqual(before / made_up_sec(3, 32, 64), 1, delta=0.1)
+        file = self.path("model.json")
+        model.save(file)
+        done = perfpred.observe(file, write_runs(self.path("runs.csv"), before * 1.0002, 9.0))
+        self.assertEqual((done["observed"], len(done["set_aside"])), (1, 1), done)
+        self.assertIn("outlier", done["set_aside"][0]["reason"])
+        self.assertNotEqual(perfpred.predict(model=file, **job).time_sec.p50, before)
+        self.assertEqual(model.predict(**job).time_sec.p50, before)
+
+    def test_aggregate_and_plan(self):
+        runs, table = write_runs(self.path("runs.csv"), 30.0, 30.0), self.path("agg.csv")
+        done = perfpred.aggregate(runs, out=table)
+        self.assertEqual((done["runs"], done["rows"]), (2, 2))
+        plan = perfpred.plan(table, budget_sec="0:20:00", epochs=30)
+        self.assertEqual((plan.n, plan.cost_sec, plan.optimal), (1, 900, True))
+        self.assertIn("1 of 2 runs", repr(plan))
+        self.assertLess(max(map(len, repr(plan).splitlines())), 120)
+        predicted = perfpred.plan(table, budget_sec=1e6, epochs=30, model=self.fitted(), value="thr")
+        self.assertEqual(predicted.n, 2)
+        with self.assertRaises(perfpred.Error) as refused:
+            perfpred.plan(table, budget_sec=1200, epochs=30, min_acc=0.9)
+        self.assertNotIsInstance(refused.exception, perfpred.InputError)
+        with self.assertRaisesRegex(perfpred.InputError, "colour"):
+            perfpred.plan(table, budget_sec=1200, epochs=30, colour=1)
+
+    def test_threads_ask_while_another_observes(self):
+        model, wrong = self.fitted(), []
+        stop = threading.Event()
+
+        def ask():
+            while not stop.is_set():
+                answer = model.predict(depth=3, base_filters=32, batch_size=64, fit_advice=False)
+                if not answer.time_sec.p50 > 0:
+                    wrong.append(answer)
+
+        threads = [threading.Thread(target=ask) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for i in range(5):
+            model.observe(write_runs(self.path("runs.csv"), made_up_sec(3, 32, 70 + i), batch_sizes=(70 + i,)))
+        stop.set()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+
+class BadInput(WithFolder):
+    def refused(self, what, call, kind=perfpred.InputError):
+        with self.assertRaisesRegex(kind, what):
+            call()
+
+    def test_values(self):
+        self.assertTrue(issubclass(perfpred.InputError, ValueError))
+        self.refused("nonet", lambda: perfpred.predict("nonet", device="T4", batch_size=1))
+        self.refused("no such", lambda: perfpred.predict("resnet18", device="no such", batch_size=1))
+        self.refused("batch_size", lambda: perfpred.predict("resnet18", device="T4", batch_size=math.nan))
+        self.refused("batch_size", lambda: perfpred.predict("resnet18", device="T4", batch_size="many"))
+        self.refused("object", lambda: perfpred.predict("resnet18", device="T4", batch_size=object()))
+        self.refused("colour", lambda: perfpred.predict("resnet18", device="T4", batch_size=1, colour="red"))
+        self.refused("example", lambda: perfpred.predict("resnet18", 1, device="T4", batch_size=1))
+        self.refused("batch_size", lambda: perfpred.predict("resnet18", device="T4"))
+
+    def test_files(self):
+        gone = self.path("gone.json")
+        self.refused("gone.json", lambda: perfpred.load(gone))
+        self.refused("gone.json", lambda: perfpred.predict(gone, device="T4", batch_size=1))
+        self.refused("gone.json", lambda: perfpred.fit(gone))
+        self.refused("gone.json", lambda: perfpred.aggregate(gone))
+        self.refused("gone.json", lambda: self.fitted().observe(gone))
+        self.refused("gone.json", lambda: perfpred.devices(device_file=gone))
+        self.refused("gone.json", lambda: perfpred.plan(gone, budget_sec=1, epochs=1))
+
+    def test_models_of_another_version(self):
+        file = self.path("model.json")
+        self.fitted().save(file)
+        with open(file) as opened:
+            document = json.load(opened)
+        document["format"] += 1
+        with open(file, "w") as opened:
+            json.dump(document, opened)
+        self.refused("format", lambda: perfpred.load(file), perfpred.ModelError)
+        self.assertFalse(issubclass(perfpred.ModelError, ValueError))
+
+    def test_a_closed_model(self):
+        with self.fitted() as model:
+            pass
+        self.refused("not open", lambda: model.predict(depth=3, base_filters=32, batch_size=64))
+        self.refused("not open", lambda: model.save(self.path("model.json")))
+        model.close()
+
+
+if __name__ == "__main__":
+    unittest.main()

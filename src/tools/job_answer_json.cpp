@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/job_answer_json.h"
+
+#include <vector>
+
+#include "text/json.h"
+
+namespace perfpred {
+namespace {
+
+nlohmann::json to_json(const Quantiles& q) { return {{"p05", q.p05}, {"p50", q.p50}, {"p95", q.p95}}; }
+
+nlohmann::json memory_json(const Forecast& job) {
+  if (!job.memory) return nullptr;
+  const auto bound = [](const MemoryBound& bytes) {
+    return nlohmann::json{{"p50", bytes.p50}, {"upper", bytes.upper}};
+  };
+  return {{"tensors", bound(job.memory->tensors)},
+          {"reserved", bound(job.memory->reserved)},
+          {"device", bound(job.memory->device)},
+          {"usable", or_null(job.usable_bytes)}};
+}
+
+nlohmann::json advice_json(const std::vector<FitAdvice>& advice) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const FitAdvice& one : advice) {
+    list.push_back({{"change", one.change},
+                    {"memory_bytes", one.memory_bytes},
+                    {"time_factor", one.time_factor},
+                    {"verdict", to_string(one.verdict)}});
+  }
+  return list;
+}
+
+}  // namespace
+
+nlohmann::json to_json(const JobAnswer& answer) {
+  const Forecast& job = answer.job;
+  nlohmann::json breakdown = nlohmann::json::array();
+  for (const TimeTerm& term : job.breakdown) {
+    breakdown.push_back({{"op", term.op}, {"sec", term.sec}, {"share", term.sec / job.prediction.time_sec.p50}});
+  }
+  nlohmann::json json = {{"key", answer.key},
+                         {"time_sec", to_json(job.prediction.time_sec)},
+                         {"images_per_sec", to_json(job.images_per_sec)},
+                         {"total_sec", to_json(job.total_sec)},
+                         {"price", job.price ? to_json(*job.price) : nlohmann::json()},
+                         {"memory_bytes", job.memory ? nlohmann::json(job.memory->peak_bytes) : nlohmann::json()},
+                         {"memory", memory_json(job)},
+                         {"largest_batch", or_null(job.largest_batch)},
+                         {"fit_advice", advice_json(answer.advice)},
+                         {"verdict", job.verdict ? nlohmann::json(to_string(*job.verdict)) : nlohmann::json()},
+                         {"fits", job.verdict ? nlohmann::json(*job.verdict == MemoryVerdict::fits) : nlohmann::json()},
+                         {"tokens_per_sec", job.tokens_per_sec ? to_json(*job.tokens_per_sec) : nlohmann::json()},
+                         {"mfu", or_null(job.mfu)},
+                         {"bound", job.bound ? nlohmann::json(to_string(*job.bound)) : nlohmann::json()},
+                         {"breakdown", breakdown.empty() ? nlohmann::json() : breakdown},
+                         {"step_sec", to_json(job.step_sec)},
+                         {"provenance", to_string(job.prediction.provenance)},
+                         {"unknown_bytes", job.unknown_bytes},
+                         {"in_domain", job.prediction.in_domain()},
+                         {"reason", to_string(job.prediction.reason)},
+                         {"scaling", nullptr},     // of several devices, and fields whose statement would narrow the
+                         {"narrow_by", nullptr}};  // interval: not answered yet
+  if (job.epochs_in_budget) json["epochs_in_budget"] = to_json(*job.epochs_in_budget);
+  if (!answer.currency.empty()) json["currency"] = answer.currency;
+  if (answer.knows_epoch) return json;
+  for (const char* key : {"time_sec", "total_sec", "price"}) json[key] = nullptr;
+  return json;
+}
+
+nlohmann::json to_json(const AskedRow& row) {
+  return {{"key", row.workload ? nlohmann::json(row.workload->key()) : nlohmann::json()}, {"error", row.error}};
+}
+
+}  // namespace perfpred

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <nlohmann/json.hpp>
+
+#include "tools/job_answer.h"
+
+namespace perfpred {
+
+/// An answer as programs and the C interface give it (docs/formats.md).
+[[nodiscard]] nlohmann::json to_json(const JobAnswer& answer);
+
+/// Of a row without an answer: its key, null where it is no workload, and the error.
+[[nodiscard]] nlohmann::json to_json(const AskedRow& row);
+
+}  // namespace perfpred

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/json_request.h"
+
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "text/json.h"
+#include "text/parse.h"
+#include "workload/workload_columns.h"
+
+namespace perfpred {
+namespace {
+
+struct Term {
+  std::string_view name;
+  void (*set)(AskedTerms& terms, std::string_view text, const ValuePlace& place);
+  bool of_epochs = false;  ///< means nothing where the samples of an epoch are not known
+};
+
+constexpr std::array<Term, 7> job_terms = {{
+    {"epochs",
+     [](AskedTerms& t, std::string_view text, const ValuePlace& p) { t.job.epochs = parse_positive(text, p); }, true},
+    {"startup_sec",
+     [](AskedTerms& t, std::string_view text, const ValuePlace& p) { t.job.startup_sec = parse_seconds(text, p); },
+     true},
+    {"price_per_hour",
+     [](AskedTerms& t, std::string_view text, const ValuePlace& p) {
+       t.job.price_per_hour = parse_non_negative(text, p);
+     },
+     true},
+    {"budget_sec",
+     [](AskedTerms& t, std::string_view text, const ValuePlace& p) { t.job.budget_sec = parse_seconds(text, p); },
+     true},
+    {"train_tokens", [](AskedTerms& t, std::string_view text,
+                        const ValuePlace& p) { t.train_tokens = parse_positive_integer(text, p); }},
+    {"reserved_by_others", [](AskedTerms& t, std::string_view text,
+                              const ValuePlace& p) { t.job.reserved_by_others = parse_integer(text, p); }},
+    {"fit_advice", [](AskedTerms& t, std::string_view text, const ValuePlace& p) { t.advises = parse_flag(text, p); }},
+}};
+
+/// Whether a step file decides the field.
+bool is_of_file(const WorkloadColumn& column) {
+  return column.of_step || column.of_cifar_cnn || column.name == "network" || column.name == "precision";
+}
+
+/// @param known  the terms that the request may have
+AskedJob read(const ModelRequests& requests, std::string_view text, const AskedTerms& terms,
+              std::span<const Term> known) {
+  const auto request = parse_json<nlohmann::json>(text);
+  if (!request.is_object()) throw InputError("a request is a JSON object of workload fields");
+  if (request.contains("config") && request.contains("network")) throw InputError("network and config are both given");
+  AskedJob asked{{}, terms, is_given(requests.given(), "train_images"), {}};
+  std::vector<SweptField> fields;
+  std::string_view of_epochs;
+  std::optional<std::string> step;
+  for (const auto& [name, value] : request.items()) {
+    if (value.is_null()) continue;
+    const std::string given = option_text(name, value);
+    const auto term = std::find_if(known.begin(), known.end(), [&](const Term& one) { return one.name == name; });
+    if (name == "step") {
+      step = given;
+    } else if (term == known.end()) {
+      fields.push_back(with_configs({name, {given}}));
+    } else {
+      term->set(asked.terms, given, {{}, 0, name});
+      if (term->of_epochs) of_epochs = term->name;
+    }
+  }
+  if (step) {
+    const StepFile file = add_graph(*step);
+    for (const std::string& note : file.notes()) asked.notes.push_back(fmt::format("{}: {}", *step, note));
+    add_step_fields(fields, file);
+  }
+  asked.images_given = asked.images_given || is_given(fields, "train_images");
+  asked.workload = requests.of_fields(fields);
+  if (!of_epochs.empty() && !asked.images_given && is_captured_step(asked.workload.network))
+    throw InputError(fmt::format("{} needs train_images for a captured step", of_epochs));
+  return asked;
+}
+
+}  // namespace
+
+std::string option_text(std::string_view name, const nlohmann::json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_boolean()) return value.get<bool>() ? "1" : "0";
+  if (!value.is_structured()) return dumped(value);
+  const bool numbers = value.is_array() && !value.empty() &&
+                       std::all_of(value.begin(), value.end(), [](const auto& one) { return one.is_number(); });
+  if (!numbers) throw_bad_value({{}, 0, name}, dumped(value), "a text, a number or a list of sizes");
+  std::string text;
+  for (const auto& size : value) text += (text.empty() ? "" : "x") + dumped(size);
+  return text;
+}
+
+void add_step_fields(std::vector<SweptField>& fields, const StepFile& file, std::string_view swept) {
+  for (const WorkloadColumn& column : workload_columns()) {
+    if (!is_of_file(column)) continue;
+    if (is_given(fields, std::string(column.name)) || swept == column.name)
+      throw InputError(fmt::format("{} is given; a step file has its own", column.name));
+  }
+  fields.push_back({"network", {file.name()}});
+  fields.push_back({"precision", {std::string(to_string(file.precision()))}});
+  if (!is_given(fields, "batch_size") && swept != "batch_size")
+    fields.push_back({"batch_size", {std::to_string(file.batch_size())}});
+}
+
+AskedJob read_request(const ModelRequests& requests, std::string_view text, const AskedTerms& terms) {
+  return read(requests, text, terms, job_terms);
+}
+
+AskedJob read_workload(const ModelRequests& requests, std::string_view text) { return read(requests, text, {}, {}); }
+
+}  // namespace perfpred

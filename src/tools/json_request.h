@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/step_file.h>
+#include <perfpred/workload.h>
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/job_answer.h"
+#include "tools/model_requests.h"
+#include "tools/workload_sweep.h"
+
+namespace perfpred {
+
+/// What one request asks of a model.
+struct AskedJob {
+  Workload workload;
+  AskedTerms terms;
+  bool images_given = true;             ///< see answer_job()
+  std::vector<std::string> notes = {};  ///< what a step file says to whoever reads the answer
+};
+
+/// A request is a JSON object: fields of a workload by the names of its key, `config` (a config.json) or `step` (a step
+/// file) in place of `network`, and terms of the job by the names of perfpred-predict's options: epochs, startup_sec,
+/// price_per_hour, budget_sec, train_tokens, reserved_by_others, and `fit_advice`, 0 to leave out the advice and the
+/// largest batch. Values are texts, numbers, true and false, and lists of sizes for `input`; null stands for a field
+/// that is not given.
+/// @param terms  of requests that do not say otherwise
+/// @throws InputError for a text that is no such object, for a field or value as ModelRequests::of_fields(), and for a
+/// term of epochs where the samples of an epoch are not known
+[[nodiscard]] AskedJob read_request(const ModelRequests& requests, std::string_view text, const AskedTerms& terms = {});
+
+/// The same without terms. @throws InputError for a term, as for any field that a workload does not have
+[[nodiscard]] AskedJob read_workload(const ModelRequests& requests, std::string_view text);
+
+/// The text of a value, as an option has it. @throws InputError for an object, and a list of anything but numbers
+[[nodiscard]] std::string option_text(std::string_view name, const nlohmann::json& value);
+
+/// Adds what a step file decides: its network and precision and, unless it is given or `swept`, its batch size.
+/// @throws InputError if another field that the step decides is given or `swept`
+void add_step_fields(std::vector<SweptField>& fields, const StepFile& file, std::string_view swept = {});
+
+}  // namespace perfpred

@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0
+// What c_api.h promises, asked through the shared library; the expected answers are those of the C++ library in this
+// program and of the programs.
+#include <perfpred/aggregator.h>
+#include <perfpred/c_api.h>
+#include <perfpred/run_plan.h>
+#include <perfpred/time_regressor.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/spawn.h"
+#include "made_up_rows.h"
+#include "sample_runs.h"
+
+namespace {
+
+std::atomic<long> allocations{0};
+
+}  // namespace
+
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace perfpred {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+using TextCall = std::function<int(char* buffer, size_t capacity, size_t* needed)>;
+
+/// The whole text that a call gives, asked for twice as c_api.h says.
+std::string text_of(const TextCall& call) {
+  size_t needed = 0;
+  EXPECT_EQ(call(nullptr, 0, &needed), PERFPRED_OK) << perfpred_last_error();
+  std::string text(needed, '?');
+  EXPECT_EQ(perfpred_last_text(text.data(), text.size(), &needed), PERFPRED_OK);
+  EXPECT_EQ(needed, text.size());
+  EXPECT_EQ(text.back(), '\0');
+  text.pop_back();
+  return text;
+}
+
+std::string forecast_of(const perfpred_model* model, const std::string& request) {
+  return text_of([&](char* buffer, size_t capacity, size_t* needed) {
+    return perfpred_forecast(model, request.c_str(), buffer, capacity, needed);
+  });
+}
+
+void expect_refused(int status, const std::string& what, const std::string& type = "InputError") {
+  EXPECT_EQ(status, PERFPRED_WRONG_INPUT);
+  EXPECT_THAT(perfpred_last_error(), HasSubstr(what));
+  EXPECT_EQ(perfpred_last_error_type(), type);
+}
+
+/// Models and workloads that are freed when the test ends.
+class CApi : public ::testing::Test {
+ protected:
+  ~CApi() override {
+    for (perfpred_model* model : models_) perfpred_model_free(model);
+    for (perfpred_workload* workload : workloads_) perfpred_workload_free(workload);
+  }
+
+  perfpred_model* standard() {
+    perfpred_model* model = nullptr;
+    EXPECT_EQ(perfpred_model_load(nullptr, nullptr, &model), PERFPRED_OK) << perfpred_last_error();
+    return models_.emplace_back(model);
+  }
+
+  [[nodiscard]] std::string table() const {
+    write_aggregate(folder_.file("runs_agg.csv"), made_up_rows());
+    return folder_.file("runs_agg.csv");
+  }
+
+  perfpred_model* fitted(const char* options = nullptr) {
+    perfpred_model* model = nullptr;
+    EXPECT_EQ(perfpred_model_fit(table().c_str(), options, nullptr, &model), PERFPRED_OK) << perfpred_last_error();
+    return models_.emplace_back(model);
+  }
+
+  perfpred_workload* workload(const perfpred_model* model, const std::string& fields) {
+    perfpred_workload* made = nullptr;
+    EXPECT_EQ(perfpred_workload_create(model, fields.c_str(), &made), PERFPRED_OK) << perfpred_last_error();
+    return workloads_.emplace_back(made);
+  }
+
+  perfpred_workload* of_key(const Workload& of) {
+    perfpred_workload* made = nullptr;
+    EXPECT_EQ(perfpred_workload_from_key(of.key().c_str(), &made), PERFPRED_OK) << perfpred_last_error();
+    return workloads_.emplace_back(made);
+  }
+
+  testing::TemporaryFolder folder_;
+
+ private:
+  std::vector<perfpred_model*> models_;
+  std::vector<perfpred_workload*> workloads_;
+};
+
+constexpr const char* resnet = R"({"network": "ResNet-50", "batch_size": 64, "device": "A100-80GB-PCIe",
+                                   "precision": "fp16", "train_images": 100000})";
+
+TEST_F(CApi, AForecastIsTheDocumentOfTheProgram) {
+  const std::string request = R"({"network": "resnet18", "batch_size": 32, "device": "T4", "input": [3, 64, 64],
+                                  "epochs": 3, "price_per_hour": 2.5, "cuda_graph": false, "classes": null})";
+  const testing::Finished finished =
+      testing::spawn({testing::program("predict"), "--network", "resnet18", "--batch-size", "32", "--device", "T4",
+                      "--input", "3x64x64", "--epochs", "3", "--price-per-hour", "2.5", "--json"});
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_EQ(forecast_of(standard(), request) + "\n", finished.out);
+}
+
+TEST_F(CApi, PredictsWhatTheLibraryPredicts) {
+  const TimeRegressor expected = TimeRegressor::fit(made_up_rows());
+  const perfpred_model* model = fitted();
+  const Workload known = Workload::cifar_cnn(3, 40, 300), far = Workload::cifar_cnn(5, 512, 7);
+  for (const Workload& one : {known, far}) {
+    double seconds[3] = {0, 0, 0};
+    int in_domain = -1;
+    ASSERT_EQ(perfpred_predict(model, of_key(one), seconds, &in_domain), PERFPRED_OK) << perfpred_last_error();
+    const Prediction answer = expected.predict(one);
+    EXPECT_EQ(seconds[0], answer.time_sec.p05);
+    EXPECT_EQ(seconds[1], answer.time_sec.p50);
+    EXPECT_EQ(seconds[2], answer.time_sec.p95);
+    EXPECT_EQ(in_domain, answer.in_domain() ? 1 : 0);
+  }
+}
+
+TEST_F(CApi, APredictionByRunsAllocatesNothing) {
+  for (const char* options : {R"({"kind": "hybrid"})", R"({"kind": "linear"})"}) {
+    const perfpred_model* model = fitted(options);
+    const perfpred_workload* job = of_key(Workload::cifar_cnn(3, 40, 300));
+    double seconds[3] = {0, 0, 0};
+    ASSERT_EQ(perfpred_predict(model, job, seconds, nullptr), PERFPRED_OK);
+    const long before = allocations.load();
+    EXPECT_EQ(perfpred_predict(model, job, seconds, nullptr), PERFPRED_OK);
+    EXPECT_EQ(allocations.load(), before) << options;
+  }
+  const long before = allocations.load();
+  EXPECT_NE(fitted(), nullptr);
+  EXPECT_GT(allocations.load(), before) << "the library's allocations are not counted";
+}
+
+TEST_F(CApi, ArraysHoldWhatSingleCallsGive) {
+  const perfpred_model* model = fitted();
+  std::vector<double> depths, widths, batches;
+  std::vector<const perfpred_workload*> jobs;
+  for (int i = 0; i < 700; ++i) {
+    depths.push_back(2 + i % 3);
+    widths.push_back(16 + i % 40);
+    batches.push_back(32 + i);
+    jobs.push_back(of_key(Workload::cifar_cnn(2 + i % 3, 16 + i % 40, 32 + i)));
+  }
+  const std::size_t n = jobs.size();
+  std::vector<double> low(n), middle(n), high(n), by_columns(n);
+  ASSERT_EQ(perfpred_predict_many(model, jobs.data(), n, low.data(), middle.data(), high.data()), PERFPRED_OK)
+      << perfpred_last_error();
+  const char* fields[] = {"depth", "base_filters", "batch_size"};
+  const double* values[] = {depths.data(), widths.data(), batches.data()};
+  ASSERT_EQ(perfpred_predict_columns(model, jobs[0], fields, values, 3, n, nullptr, by_columns.data(), nullptr),
+            PERFPRED_OK)
+      << perfpred_last_error();
+  for (std::size_t i = 0; i < n; ++i) {
+    double one[3] = {0, 0, 0};
+    ASSERT_EQ(perfpred_predict(model, jobs[i], one, nullptr), PERFPRED_OK);
+    EXPECT_NEAR(low[i], one[0], 1e-12 * one[0]);
+    EXPECT_NEAR(middle[i], one[1], 1e-12 * one[1]);
+    EXPECT_NEAR(high[i], one[2], 1e-12 * one[2]);
+    EXPECT_EQ(by_columns[i], middle[i]);
+  }
+}
+
+TEST_F(CApi, BatchSizesOfTheStandardModelAreThoseOfASweep) {
+  const perfpred_model* model = standard();
+  const std::vector<double> sizes = {1, 7, 64, 1000, 30000};
+  std::vector<double> seconds(sizes.size());
+  ASSERT_EQ(perfpred_predict_field(model, workload(model, resnet), "batch_size", sizes.data(), sizes.size(), nullptr,
+                                   seconds.data(), nullptr),
+            PERFPRED_OK)
+      << perfpred_last_error();
+  const testing::Finished sweep =
+      testing::spawn({testing::program("predict"), "--network", "resnet50", "--device", "A100-80GB-PCIe", "--precision",
+                      "fp16", "--train-images", "100000", "--sweep", "batch_size=1,7,64,1000,30000", "--json"});
+  ASSERT_EQ(sweep.exit_code, 0) << sweep.err;
+  const Json answers = Json::parse(sweep.out);
+  for (std::size_t i = 0; i < sizes.size(); ++i) EXPECT_EQ(seconds[i], answers.at(i).at("time_sec").at("p50")) << i;
+}
+
+TEST_F(CApi, TheCallerLearnsWhichOfManyIsWrong) {
+  const perfpred_model* model = standard();
+  perfpred_workload* job = workload(model, resnet);
+  std::vector<double> sizes(300, 8), seconds(300);
+  sizes[270] = NAN;
+  const auto ask = [&] {
+    return perfpred_predict_field(model, job, "batch_size", sizes.data(), sizes.size(), nullptr, seconds.data(),
+                                  nullptr);
+  };
+  expect_refused(ask(), "[270]: batch_size");
+  sizes[270] = 1e15;  // a value, but of no device
+  expect_refused(ask(), "[270]: ");
+  sizes[270] = 0.5;
+  expect_refused(ask(), "[270]: batch_size");
+  expect_refused(
+      perfpred_predict_field(model, job, "network", sizes.data(), sizes.size(), nullptr, seconds.data(), nullptr),
+      "network is not a numeric field");
+  expect_refused(perfpred_predict_field(model, job, "batch", sizes.data(), 1, nullptr, seconds.data(), nullptr),
+                 "batch");
+}
+
+TEST_F(CApi, RefusesHandlesThatAreNotOpen) {
+  perfpred_model* model = nullptr;
+  ASSERT_EQ(perfpred_model_load(nullptr, nullptr, &model), PERFPRED_OK);
+  const perfpred_workload* job = workload(model, resnet);
+  double seconds[3];
+  expect_refused(perfpred_predict(nullptr, job, seconds, nullptr), "the model is NULL");
+  expect_refused(perfpred_predict(model, nullptr, seconds, nullptr), "the workload is NULL");
+  expect_refused(perfpred_predict(reinterpret_cast<const perfpred_model*>(job), job, seconds, nullptr),
+                 "the model is not open");
+  expect_refused(perfpred_predict(model, job, nullptr, nullptr), "seconds is NULL");
+  perfpred_model_free(model);
+  expect_refused(perfpred_predict(model, job, seconds, nullptr), "the model is not open");
+  expect_refused(perfpred_workload_create(model, resnet, nullptr), "out is NULL");
+  perfpred_model_free(model);
+  perfpred_model_free(nullptr);
+  EXPECT_NE(standard(), model) << "a handle is used once only";
+}
+
+TEST_F(CApi, RefusesWhatIsNoRequest) {
+  const perfpred_model* model = standard();
+  char text[64];
+  const auto ask = [&](const char* request) { return perfpred_forecast(model, request, text, sizeof text, nullptr); };
+  expect_refused(ask(nullptr), "request is NULL");
+  expect_refused(ask("resnet50"), "JSON object");
+  expect_refused(ask("[]"), "JSON object");
+  expect_refused(ask(R"({"network": {}})"), "network");
+  expect_refused(ask(R"({"network": "resnet50", "batch_size": "many", "device": "T4"})"), "batch_size \"many\"");
+  expect_refused(ask(R"({"network": "resnet50", "batch_size": [1, "x"], "device": "T4"})"), "batch_size");
+  expect_refused(ask(R"({"network": "resnet50", "batch_size": NaN, "device": "T4"})"), "JSON object");
+  expect_refused(ask(R"({"network": "resnet50", "batch_size": 8, "device": "T4", "epochs": -1})"), "epochs");
+  expect_refused(ask(R"({"network": "resnet50", "batch_size": 8, "device": "T4", "colour": 1})"), "colour");
+  expect_refused(ask(R"({"network": "resnet50", "batch_size": 8, "device": "no such"})"), "no such");
+  expect_refused(ask(R"({"config": "gone.json", "batch_size": 8, "device": "T4"})"), "gone.json");
+  expect_refused(ask(R"({"step": "gone.json", "device": "T4"})"), "gone.json");
+  perfpred_workload* made = nullptr;
+  expect_refused(perfpred_workload_create(model, R"({"network": "resnet50", "batch_size": 8, "epochs": 2})", &made),
+                 "epochs");
+  expect_refused(perfpred_workload_from_key("network=resnet50", &made), "key");
+  expect_refused(perfpred_forecast(model, resnet, nullptr, 5, nullptr), "buffer is NULL");
+}
+
+TEST_F(CApi, ATextThatDoesNotFitIsCutOff) {
+  const perfpred_model* model = standard();
+  const std::string whole = forecast_of(model, resnet);
+  std::string cut(10, '?');
+  size_t needed = 0;
+  ASSERT_EQ(perfpred_forecast(model, resnet, cut.data(), 6, &needed), PERFPRED_OK);
+  EXPECT_EQ(needed, whole.size() + 1);
+  EXPECT_EQ(cut, whole.substr(0, 5) + '\0' + "????");
+}
+
+TEST_F(CApi, SavesWhatItLoads) {
+  const perfpred_model* model = fitted();
+  const std::string file = folder_.file("model.json");
+  ASSERT_EQ(perfpred_model_save(model, file.c_str()), PERFPRED_OK) << perfpred_last_error();
+  const TimeRegressor expected = TimeRegressor::load(file);
+  double seconds[3];
+  const Workload job = Workload::cifar_cnn(2, 20, 100);
+  ASSERT_EQ(perfpred_predict(model, of_key(job), seconds, nullptr), PERFPRED_OK);
+  EXPECT_EQ(seconds[1], expected.predict(job).time_sec.p50);
+  const Json info = Json::parse(text_of([&](char* buffer, size_t capacity, size_t* needed) {
+    return perfpred_model_info(model, buffer, capacity, needed);
+  }));
+  EXPECT_EQ(info.at("kind"), "hybrid");
+  EXPECT_EQ(info.at("rows"), made_up_rows().size());
+  EXPECT_EQ(info.at("networks"), Json({"cifar_cnn"}));
+}
+
+TEST_F(CApi, RefusesModelsOfAnotherVersion) {
+  const std::string file = folder_.file("model.json");
+  ASSERT_EQ(perfpred_model_save(fitted(), file.c_str()), PERFPRED_OK);
+  Json document = Json::parse(testing::slurp(file));
+  document["format"] = document["format"].get<int>() + 1;
+  perfpred_model* model = nullptr;
+  expect_refused(perfpred_model_load(folder_.write("new.json", document.dump()).c_str(), nullptr, &model), "format",
+                 "ModelError");
+  expect_refused(perfpred_model_load(folder_.write("bad.json", "{").c_str(), nullptr, &model), "bad.json",
+                 "ModelError");
+  std::filesystem::remove(file);
+  expect_refused(perfpred_model_load(file.c_str(), nullptr, &model), "model.json");
+  expect_refused(perfpred_model_fit(file.c_str(), nullptr, nullptr, &model), "model.json");
+  expect_refused(perfpred_model_fit(table().c_str(), R"({"kind": "guess"})", nullptr, &model), "guess");
+  expect_refused(perfpred_model_fit(table().c_str(), R"({"sort": "linear"})", nullptr, &model), "sort");
+  EXPECT_EQ(perfpred_model_save(fitted(), "/no/such/folder/model.json"), PERFPRED_WRONG_INPUT);
+}
+
+TEST_F(CApi, LearnsFromObservedRuns) {
+  perfpred_model* model = fitted();
+  const Workload job = Workload::cifar_cnn(3, 33, 200);
+  const perfpred_workload* asked = of_key(job);
+  double before[3], after[3];
+  ASSERT_EQ(perfpred_predict(model, asked, before, nullptr), PERFPRED_OK);
+  const std::string runs = folder_.write("runs.csv", testing::csv_of({run_of(job, before[1] * 1.005)}));
+  const auto observe = [&](char* buffer, size_t capacity, size_t* needed) {
+    return perfpred_model_observe(model, runs.c_str(), buffer, capacity, needed);
+  };
+  EXPECT_EQ(Json::parse(text_of(observe)), Json({{"observed", 1}, {"set_aside", Json::array()}}));
+  ASSERT_EQ(perfpred_predict(model, asked, after, nullptr), PERFPRED_OK);
+  EXPECT_GT(after[1], before[1]);
+  EXPECT_EQ(Json::parse(text_of(observe)).at("set_aside").at(0).at("reason"), "already observed");
+  std::filesystem::remove(runs);
+  expect_refused(observe(nullptr, 0, nullptr), "runs.csv");
+}
+
+TEST_F(CApi, AggregatesAndPlans) {
+  const std::string runs = folder_.write(
+      "runs.csv", testing::csv_of({testing::run_of_epochs({9, 1, 1.01}), testing::run_of_epochs({9, 1, 2})}));
+  const std::string out = folder_.file("agg.csv");
+  const std::string options = Json({{"runs", runs}, {"out", out}}).dump();
+  const Json aggregated = Json::parse(text_of([&](char* buffer, size_t capacity, size_t* needed) {
+    return perfpred_aggregate(options.c_str(), buffer, capacity, needed);
+  }));
+  EXPECT_EQ(aggregated.at("runs"), 2);
+  EXPECT_EQ(aggregated.at("rejected").size(), 1);
+  EXPECT_EQ(read_aggregate(out).size(), 1);
+
+  std::vector<AggregateRow> rows = made_up_rows();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i].acc_mean = 0.5 + 0.01 * static_cast<double>(i % 7);
+    rows[i].acc_std = 0;
+  }
+  write_aggregate(folder_.file("plan_rows.csv"), rows);
+  const Json asked = {{"runs_agg", folder_.file("plan_rows.csv")}, {"budget_sec", "1:00:00"}, {"epochs", 20}};
+  perfpred_plan* plan = nullptr;
+  ASSERT_EQ(perfpred_plan_create(asked.dump().c_str(), nullptr, &plan), PERFPRED_OK) << perfpred_last_error();
+  const testing::Finished finished =
+      testing::spawn({testing::program("plan"), "--runs-agg", folder_.file("plan_rows.csv"), "--budget-sec", "3600",
+                      "--epochs", "20", "--json"});
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_EQ(text_of([&](char* buffer, size_t capacity, size_t* needed) {
+              return perfpred_plan_text(plan, buffer, capacity, needed);
+            }) + "\n",
+            finished.out);
+  size_t n = 0;
+  ASSERT_EQ(perfpred_plan_size(plan, &n), PERFPRED_OK);
+  const Json items = Json::parse(finished.out).at("items");
+  ASSERT_EQ(n, items.size());
+  ASSERT_GT(n, 0);
+  std::vector<std::int64_t> cost(n), start(n);
+  std::vector<double> value(n);
+  ASSERT_EQ(perfpred_plan_columns(plan, cost.data(), value.data(), start.data()), PERFPRED_OK);
+  EXPECT_EQ(cost.back(), items.back().at("cost_sec"));
+  EXPECT_EQ(value.back(), items.back().at("value"));
+  EXPECT_EQ(start.back(), items.back().at("start_sec"));
+  perfpred_workload* run = nullptr;
+  ASSERT_EQ(perfpred_plan_workload(plan, n - 1, &run), PERFPRED_OK);
+  EXPECT_EQ(text_of([&](char* buffer, size_t capacity, size_t* needed) {
+              return perfpred_workload_key(run, buffer, capacity, needed);
+            }),
+            items.back().at("key"));
+  perfpred_workload_free(run);
+  expect_refused(perfpred_plan_workload(plan, n, &run), "of a plan with");
+  perfpred_plan_free(plan);
+
+  ASSERT_EQ(perfpred_plan_create(asked.dump().c_str(), fitted(), &plan), PERFPRED_OK) << perfpred_last_error();
+  perfpred_plan_free(plan);
+  expect_refused(perfpred_plan_create(R"({"runs_agg": "x.csv"})", nullptr, &plan), "budget_sec is missing");
+  expect_refused(perfpred_plan_create(R"({"budget_sec": 1, "epochs": 1, "speed": 1})", nullptr, &plan), "speed");
+  EXPECT_EQ(
+      perfpred_plan_create(
+          Json({{"runs_agg", folder_.file("plan_rows.csv")}, {"budget_sec", 3600}, {"epochs", 20}, {"min_acc", 0.99}})
+              .dump()
+              .c_str(),
+          nullptr, &plan),
+      PERFPRED_FAILED);
+  EXPECT_THAT(perfpred_last_error(), HasSubstr("0.56"));
+}
+
+TEST_F(CApi, WorkloadsTakeFieldsAndFiles) {
+  const perfpred_model* model = standard();
+  perfpred_workload* job = workload(model, resnet);
+  const auto key = [&] {
+    return text_of([&](char* buffer, size_t capacity, size_t* needed) {
+      return perfpred_workload_key(job, buffer, capacity, needed);
+    });
+  };
+  EXPECT_THAT(key(), HasSubstr("network=resnet50;depth=;base_filters=;batch_size=64;input=3x224x224"));
+  ASSERT_EQ(perfpred_workload_set(job, "batch_size", "128"), PERFPRED_OK);
+  EXPECT_THAT(key(), HasSubstr("batch_size=128"));
+  expect_refused(perfpred_workload_set(job, "batch_size", "0"), "batch_size");
+  expect_refused(perfpred_workload_set(job, "colour", "1"), "colour");
+  EXPECT_THAT(key(), HasSubstr("batch_size=128"));
+  const std::string config = std::string(PERFPRED_SOURCE_DIR) + "/tests/data/transformers/" + PERFPRED_TEST_CONFIG;
+  const Json answer = Json::parse(
+      forecast_of(model, Json({{"config", config}, {"batch_size", 4}, {"input", 128}, {"device", "T4"}}).dump()));
+  EXPECT_THAT(answer.at("key").get<std::string>(), HasSubstr("network=config:"));
+}
+
+TEST_F(CApi, DevicesAreTheCatalogue) {
+  const std::string own = folder_.write("own.csv", "name,kind,mem_gb,fp32_tflops,mem_bw_gbs\nMy Card,gpu,10,20,500\n");
+  perfpred_catalogue* catalogue = nullptr;
+  ASSERT_EQ(perfpred_catalogue_create(own.c_str(), &catalogue), PERFPRED_OK) << perfpred_last_error();
+  const auto devices = [&](const char* name) {
+    return Json::parse(text_of([&](char* buffer, size_t capacity, size_t* needed) {
+      return perfpred_catalogue_devices(catalogue, name, buffer, capacity, needed);
+    }));
+  };
+  EXPECT_GT(devices(nullptr).at("devices").size(), 50);
+  EXPECT_EQ(devices("my card").at("devices").at(0).at("mem_bw_gbs"), 500);
+  expect_refused(perfpred_catalogue_devices(catalogue, "no such", nullptr, 0, nullptr), "no such");
+  perfpred_model* model = nullptr;
+  ASSERT_EQ(perfpred_model_load(nullptr, catalogue, &model), PERFPRED_OK);
+  perfpred_catalogue_free(catalogue);
+  EXPECT_THAT(forecast_of(model, R"({"network": "resnet18", "batch_size": 8, "device": "My Card"})"),
+              HasSubstr("My Card"));
+  perfpred_model_free(model);
+  expect_refused(perfpred_catalogue_create("gone.csv", &catalogue), "gone.csv");
+}
+
+}  // namespace
+}  // namespace perfpred
