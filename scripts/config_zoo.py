@@ -55,6 +55,10 @@ NETWORKS = {
                dict(num_hidden_layers=3, hidden_size=256, num_attention_heads=8)),
     "dinov2_swiglu": ("Dinov2ForImageClassification", "Dinov2Config",
                       dict(num_hidden_layers=3, hidden_size=256, num_attention_heads=8, use_swiglu_ffn=True)),
+    "swin": ("SwinForImageClassification", "SwinConfig", dict(embed_dim=64, depths=[2, 2, 4, 2], num_heads=[2, 4, 8, 16])),
+    "swin_window12": ("SwinForImageClassification", "SwinConfig",
+                      dict(image_size=384, embed_dim=96, depths=[1, 2, 1, 1], window_size=12, qkv_bias=False, mlp_ratio=3.0,
+                           use_absolute_embeddings=True, hidden_dropout_prob=0.1)),
     "mixtral": ("MixtralForCausalLM", "MixtralConfig", dict(GROUPED)),
     "qwen2_moe": ("Qwen2MoeForCausalLM", "Qwen2MoeConfig",
                   dict(GROUPED, num_experts=8, moe_intermediate_size=128, shared_expert_intermediate_size=256)),
@@ -93,7 +97,7 @@ hidden_dropout hidden_dropout_prob attention_dropout attention_probs_dropout_pro
 type_vocab_size multi_query parallel_attn new_decoder_architecture bias num_kv_heads num_key_value_heads ffn_hidden_size
 patch_size image_size num_channels mlp_ratio use_swiglu_ffn num_experts_per_tok num_local_experts num_experts
 moe_intermediate_size shared_expert_intermediate_size use_parallel_residual final_logit_softcapping
-attn_logit_softcapping id2label""".split())
+attn_logit_softcapping id2label embed_dim depths num_heads window_size drop_path_rate use_absolute_embeddings""".split())
 
 TARGETS = {"all": "all-linear", "attention": ["q_proj", "k_proj", "v_proj", "o_proj"], "q+v": ["q_proj", "v_proj"]}
 

@@ -159,7 +159,7 @@ TEST(Pretrained, StepsAreThoseOfTransformersAndPeft) {
     double params = 0, flops = 0, peak = 0;
     char comma = 0;
     counts >> params >> comma >> flops >> comma >> peak;
-    const bool images = config == "vit" || config.starts_with("dinov2");
+    const bool images = config == "vit" || config.starts_with("dinov2") || config.starts_with("swin");
     Workload workload = Workload::zoo(add_config(folder + config + ".json"), 2,
                                       images ? std::vector<std::int64_t>() : std::vector<std::int64_t>{256});
     workload = with_field(workload, "optimizer", "adamw");
@@ -177,6 +177,31 @@ TEST(Pretrained, StepsAreThoseOfTransformersAndPeft) {
   EXPECT_GE(compared, 30);
 }
 
+/// Liu et al. 2021 (Swin-T), as torchvision has it, too.
+TEST(Pretrained, ASwinIsTorchvisions) {
+  const testing::TemporaryFolder folder;
+  const std::string name =
+      add_config(folder.write("config.json", R"({"architectures": ["SwinForImageClassification"]})"));
+  const Workload ours = Workload::zoo(name, 4), of_torchvision = Workload::zoo("swin_t", 4);
+  EXPECT_EQ(ours.params(), 28'288'354);
+  EXPECT_EQ(of_torchvision.params(), 28'288'354);
+  const auto forward = [](const Workload& workload) {
+    return workload.graph().totals(Phase::forward).conv_matmul_flops;
+  };
+  EXPECT_EQ(forward(ours), forward(of_torchvision));
+  // Written out, the backward pass has no product a second time.
+  const Workload eager = with_field(ours, "attention", "eager");
+  EXPECT_EQ(eager.graph().totals().conv_matmul_flops, of_torchvision.graph().totals().conv_matmul_flops);
+  EXPECT_EQ(eager.params(), ours.params());
+  const Workload checkpointed = with_field(ours, "checkpoint", "all");
+  EXPECT_GT(checkpointed.graph().totals().conv_matmul_flops, 1.2 * ours.graph().totals().conv_matmul_flops);
+  EXPECT_THAT(
+      [&] {
+        (void)Workload::zoo(name, 4, {3, 128, 128}).graph();
+      },
+      ThrowsMessage<InputError>(HasSubstr("its last stage windows of 7 x 7")));
+}
+
 TEST(Pretrained, BadConfigsAreRefused) {
   const testing::TemporaryFolder folder;
   const auto refused = [&](const std::string& text, const std::string& why) {
@@ -191,6 +216,11 @@ TEST(Pretrained, BadConfigsAreRefused) {
   refused(R"({"model_type": "llama", "num_hidden_layers": -1})", "num_hidden_layers");
   refused(R"({"model_type": "llama", "num_attention_heads": 7})", "4096 is not a multiple of 7 heads");
   refused(R"({"model_type": "llama", "num_key_value_heads": 3})", "3 heads of keys are no divisor of 32 heads");
+  refused(R"({"model_type": "swin", "depths": [2, 2]})", "depths are of 2 stages and num_heads of 4");
+  refused(R"({"model_type": "swin", "depths": [2, 0, 2, 2]})", "depths [2,0,2,2] is not a list of integers from 1");
+  refused(R"({"model_type": "swin", "num_heads": 3})", "num_heads 3 is not a list");
+  refused(R"({"model_type": "swin", "embed_dim": 100})", "3 heads are no divisor of 100 channels");
+  refused(R"({"model_type": "swin", "mlp_ratio": 0})", "mlp_ratio 0 is not in 0..64");
   EXPECT_THAT([&] { (void)Workload::zoo("config:0123456789ab", 1, {8}); },
               ThrowsMessage<InputError>(HasSubstr("was not given (--config)")));
   const std::string name = add_config(folder.write("config.json", small_llama));

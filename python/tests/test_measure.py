@@ -384,6 +384,22 @@ class Captured(Loop):
         self.assertEqual(os.listdir(os.path.join(self.folder.name, "graphs")), [f"{digits}.json"])
 
 
+    def test_what_the_step_made_can_be_used_afterwards(self):
+        total, losses = torch.zeros(()), []
+        with perfpred.measure(self.path, capture=True) as m:
+            for x, y in self.loader():
+                self.optimizer.zero_grad()
+                loss = nn.functional.cross_entropy(self.network(x), y)
+                loss.backward()
+                self.optimizer.step()
+                total = total + loss.detach()
+                losses.append(loss.detach())
+                m.step()
+        self.assertEqual(losses[1], 0)
+        self.assertTrue(torch.isfinite(torch.stack(losses)).all())
+        self.assertAlmostEqual(float(total), float(sum(losses[2:])), places=4)
+
+
 class File(Loop):
     def test_a_file_of_an_older_program_gets_the_columns(self):
         with open(self.path, "w") as file:

@@ -66,6 +66,10 @@ class Lightning(Callback):
         self.assertEqual((row["batch_size"], row["accumulate"], row["precision"]), ("4", "2", "bf16"))
         self.assertEqual(self.taken(callback.measured), 8)
 
+    def test_the_step_is_captured(self):
+        row = self.trained(perfpred.measure.LightningCallback(self.path, capture=True), self.loader(), max_epochs=1)
+        self.assertRegex(row["network"], "^step:[0-9a-f]{12}$")
+
     def test_an_exception_leaves_a_row(self):
         class Failing(nn.Module):
             def __init__(self, inner):
@@ -110,6 +114,11 @@ class Transformers(Callback):
         self.assertEqual(row["params"], str(sum(p.numel() for p in model.parameters())))
         self.assertIn(row["outcome"], ("ok", "untrusted"))
         self.assertEqual(self.taken(callback.measured), 8)
+
+    def test_the_step_is_captured(self):
+        model, row = self.trained(perfpred.measure.TrainerCallback(self.path, capture=True))
+        self.assertRegex(row["network"], "^step:[0-9a-f]{12}$")
+        self.assertTrue(all(torch.isfinite(p).all() for p in model.parameters()))
 
     def test_accumulation_and_precision(self):
         callback = perfpred.measure.TrainerCallback(self.path, network="tiny_gpt2")

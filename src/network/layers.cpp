@@ -63,6 +63,7 @@ LayerParameters Network::parameters(const Layer& layer) {
       add({1, layer.in_channels, layer.out_channels});
       break;
     case LayerKind::relative_position:
+    case LayerKind::window_bias:
       add({(2 * layer.kernel[0] - 1) * (2 * layer.kernel[1] - 1), layer.groups});
       break;
     default:

@@ -85,7 +85,8 @@ enum class LayerKind : std::uint8_t {
   rnn,          ///< `count` layers of `cell` over NxSxC, in `groups` directions (1 or 2) of out_channels each;
                 ///< dropout between layers with probability `value`; weights and biases of torch.nn.LSTM
   attention,    ///< scaled_dot_product_attention of q, k, v, each NxSxC; `groups` heads of q, `count` of k and v;
-                ///< `causal`; dropout with probability `value`; `index` 1: with a mask of all pairs of positions
+                ///< `causal`; dropout with probability `value`; `index` 1: with a mask of all pairs of positions, 2:
+                ///< with a window_bias, its fourth input
   // From here on: counted, not executed by the torch component.
   to_float,        ///< in single precision, whatever autocast does
   to_adapter,      ///< in the type of the adapter's parameters
@@ -101,9 +102,11 @@ enum class LayerKind : std::uint8_t {
   experts,         ///< of NxSxC and scores NxSxgroups: each position goes through `count` of `groups` gated MLPs of
                    ///< out_channels, weights [groups, 2*out, C] and [groups, C, out]; their sum, weighted
   token_and_mean,  ///< NxSxC to Nx2C: the first position, and the mean of the others
+  window_bias,  ///< without input: what relative_position adds to scores, [1, groups, S, S]; of windows that a roll by
+                ///< `padding` cut, with what window_mask adds, [N*windows, groups, S, S]
 };
 inline constexpr std::size_t executed_layer_kinds = static_cast<std::size_t>(LayerKind::attention) + 1;
-inline constexpr LayerKind last_layer_kind = LayerKind::token_and_mean;
+inline constexpr LayerKind last_layer_kind = LayerKind::window_bias;
 inline constexpr std::size_t layer_kinds = static_cast<std::size_t>(last_layer_kind) + 1;
 
 /// What an rnn computes at a position.

@@ -429,6 +429,19 @@ LayerId NetworkBuilder::window_mask(LayerId scores, std::int64_t heads, const Ro
                 "window_mask", {scores});
 }
 
+LayerId NetworkBuilder::window_bias(std::string_view name, std::int64_t heads, const RolledWindows& windows) {
+  const bool rolled = windows.shift[0] > 0 || windows.shift[1] > 0;
+  const std::int64_t positions = windows.size * windows.size;
+  const std::int64_t samples = rolled ? batch_size_ * windows.count[0] * windows.count[1] : 1;
+  return append({.kind = LayerKind::window_bias,
+                 .kernel = {windows.size, windows.size},
+                 .stride = windows.count,
+                 .padding = windows.shift,
+                 .groups = heads,
+                 .output = {samples, heads, positions, positions}},
+                name, {});
+}
+
 LayerId NetworkBuilder::rotary(LayerId x, std::int64_t heads, std::int64_t turned) {
   return append({.kind = LayerKind::rotary, .in_channels = turned, .groups = heads}, "rotary", {x});
 }
@@ -458,11 +471,12 @@ LayerId NetworkBuilder::attention(LayerId query, LayerId key, LayerId value, con
       const LayerId keys = repeat_heads(key, style.heads, kv_heads);
       return attention(query, keys, repeat_heads(value, style.heads, kv_heads), repeated);
     }
-    Layer& layer = add_layer(LayerKind::attention, "attention", {query, key, value});
+    Layer& layer = style.bias < 0 ? add_layer(LayerKind::attention, "attention", {query, key, value})
+                                  : add_layer(LayerKind::attention, "attention", {query, key, value, style.bias});
     layer.groups = style.heads;
     layer.count = static_cast<std::int32_t>(kv_heads);
     layer.causal = style.causal && !masked;
-    layer.index = masked ? 1 : 0;
+    layer.index = style.bias >= 0 ? 2 : masked ? 1 : 0;
     layer.value = style.dropout;
     layer.output = queries;
     return last();

@@ -34,6 +34,7 @@ struct AttentionStyle {
   bool repeats_heads = false;  ///< attention written out repeats fewer heads of keys; else it is refused
   bool capped = false;         ///< scores go through tanh: only written out
   bool masked = false;         ///< by a matrix of all pairs, though it is causal
+  LayerId bias = -1;           ///< a window_bias that is added to the scores; only where it is not written out
 };
 
 /// Experts of which each position goes through some.
@@ -138,6 +139,8 @@ class NetworkBuilder {
   LayerId select_heads(LayerId x, std::int32_t count, std::int64_t heads);  ///< the first of `count` layers in sequence
   LayerId relative_position(LayerId scores, std::string_view name, std::int64_t heads, std::int64_t size);
   LayerId window_mask(LayerId scores, std::int64_t heads, const RolledWindows& windows);
+  /// relative_position() and window_mask() by themselves, for attention().
+  LayerId window_bias(std::string_view name, std::int64_t heads, const RolledWindows& windows);
 
   /// NxSxC, heads side by side. @param turned  width of the part of each head that is turned; 0: all of it
   LayerId rotary(LayerId x, std::int64_t heads, std::int64_t turned = 0);
@@ -153,6 +156,11 @@ class NetworkBuilder {
   [[nodiscard]] std::int64_t channels(LayerId id) const { return shape(id)[1]; }
   [[nodiscard]] std::int64_t classes() const { return network_.classes; }
   [[nodiscard]] bool has_attention() const { return has_attention_; }  ///< whether attention() was called
+  /// Whether the caller is to write attention out, which attention() cannot for it.
+  [[nodiscard]] bool writes_attention_out() {
+    has_attention_ = true;
+    return attention_ == Attention::eager;
+  }
 
  private:
   /// Adds a layer under a name, behind the prefix. Its output has the shape of its first input unless it has another.

@@ -138,8 +138,8 @@ void StepBuilder::declare_buffers(std::size_t i) {
       buffers_[i].at(k) = graph_.add_tensor({layer.out_channels}, parameter_type_, TensorRole::buffer);
     }
     buffers_[i][2] = graph_.add_tensor({}, DataType::i64, TensorRole::buffer);
-  } else if (layer.kind == LayerKind::relative_position) {
-    const std::int64_t positions = layer.output[1];
+  } else if (layer.kind == LayerKind::relative_position || layer.kind == LayerKind::window_bias) {
+    const std::int64_t positions = layer.output.back();
     buffers_[i][0] = graph_.add_tensor({positions * positions}, DataType::i64, TensorRole::buffer);
   } else if (layer.kind == LayerKind::window_mask) {
     const Shape mask = {layer.stride[0] * layer.stride[1], 1, layer.output[1], layer.output[2]};

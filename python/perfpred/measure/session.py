@@ -4,6 +4,7 @@
 import collections
 import contextlib
 import datetime
+import gc
 import hashlib
 import math
 import os
@@ -13,6 +14,7 @@ import warnings
 
 import torch
 
+from perfpred.capture.place import is_meta, swap
 from perfpred.capture.session import CaptureError
 from perfpred.capture.session import capture as captured_step
 from perfpred.measure import runs_file
@@ -40,6 +42,10 @@ _OF_MEMORY = ("not enough memory", "can't allocate memory", "out of memory", "AL
 
 def _first_line(error):
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _without_memory():
+    return [thing for thing in gc.get_objects() if issubclass(type(thing), torch.Tensor) and is_meta(thing)]
 
 
 def _cpu_name():
@@ -349,20 +355,33 @@ class measure:
         os.makedirs(self._folder, exist_ok=True)
         self._temporary = os.path.join(self._folder, f".{os.getpid()}.json")
         self._session = captured_step(self._temporary, batch_size=self._workload["batch_size"])
+        self._meta = _without_memory()  # the program's own
         self._session.__enter__()
 
     def _end_capture(self, whole):
         session, self._session = self._session, None
+        session.__exit__(*(None, None, None) if whole else (CaptureError, CaptureError(), None))
+        places = session.session.recorder.places
+        del session
+        self._give_memory(places)
         if not whole:
-            session.__exit__(CaptureError, CaptureError(), None)
             return
-        session.__exit__(None, None, None)
         with open(self._temporary, "rb") as file:
             digits = hashlib.sha256(file.read()).hexdigest()[:12]
         os.replace(self._temporary, os.path.join(self._folder, f"{digits}.json"))
         # What else there is to say of the step is in the file.
         kept = ("batch_size", "train_images", "precision", "layout", "cuda_graph", "device", "threads")
         self._workload = {"network": f"step:{digits}", **{name: self._workload[name] for name in kept}}
+
+    def _give_memory(self, places):
+        """Gives zeros to the tensors that the program made in the captured step and still holds."""
+        gc.collect()
+        own = {id(tensor) for tensor in self._meta}
+        for tensor in _without_memory():
+            if id(tensor) not in own:
+                device = "cpu" if places.of(tensor).type == "cpu" else self._device
+                swap(tensor, torch.zeros(tensor.shape, dtype=tensor.dtype, device=device))
+        self._meta = []
 
     # The row.
 

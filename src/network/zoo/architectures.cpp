@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "network/zoo/pretrained.h"
 #include "text/file_hash.h"
@@ -206,6 +207,14 @@ Description dinov2() {
   return d;
 }
 
+Description swin() {
+  Description d = vit(4);
+  d.hidden = 96;
+  d.stages.depths = {2, 2, 6, 2};
+  d.stages.heads = {3, 6, 12, 24};
+  return d;
+}
+
 Description qwen() {
   Description d = llama();
   d.words = 151936;
@@ -229,8 +238,8 @@ Description chatglm() {
   return d;
 }
 
-const std::array<Architecture, 25>& architecture_rows() {
-  static const std::array<Architecture, 25> rows = {{
+const std::array<Architecture, 26>& architecture_rows() {
+  static const std::array<Architecture, 26> rows = {{
       {"llama", "LlamaForCausalLM", llama()},
       {"mistral", "MistralForCausalLM", llama(8, 14336)},
       {"qwen", "QWenLMHeadModel", qwen()},
@@ -252,6 +261,7 @@ const std::array<Architecture, 25>& architecture_rows() {
       {"roberta", "RobertaForMaskedLM XLMRobertaForMaskedLM", bert(50265, 512, 2)},
       {"vit", "ViTForImageClassification ViTModel", vit(16)},
       {"dinov2", "Dinov2ForImageClassification Dinov2Model", dinov2()},
+      {"swin", "SwinForImageClassification SwinModel", swin()},
       {"mixtral", "MixtralForCausalLM", mixture(llama(8, 14336), 8, 2, 14336)},
       {"qwen2_moe", "Qwen2MoeForCausalLM", qwen2_moe()},
       {"qwen3_moe", "Qwen3MoeForCausalLM", qwen3_moe()},
@@ -293,6 +303,17 @@ class Config {
       number = value->get<std::int64_t>();
       return;
     }
+  }
+  /// A list of positive numbers.
+  void set(std::vector<std::int64_t>& numbers, const char* key) const {
+    constexpr std::int64_t largest = 1 << 16;
+    const json* value = find(key);
+    if (value == nullptr) return;
+    const auto fits = [](const json& x) { return x.is_number_integer() && x >= 1 && x <= largest; };
+    if (!value->is_array() || value->empty() || !std::all_of(value->begin(), value->end(), fits)) {
+      refuse(fmt::format("{} {} is not a list of integers from 1 to {}", key, shown(value->dump()), largest));
+    }
+    numbers = value->get<std::vector<std::int64_t>>();
   }
   void set(bool& flag, const char* key) const {
     const json* value = find(key);
@@ -379,6 +400,35 @@ void read_style(const Config& config, Description& d) {
   config.set(d.labels, "num_labels");
 }
 
+void read_stages(const Config& config, Description& d) {
+  d.hidden = 96;  // hidden_size is the last stage's
+  config.set(d.hidden, "embed_dim");
+  config.set(d.stages.depths, "depths");
+  config.set(d.stages.heads, "num_heads");
+  config.set(d.stages.window, "window_size");
+  config.set(d.stages.stochastic_depth, "drop_path_rate");
+  config.set(d.stages.positions, "use_absolute_embeddings");
+  if (const json* ratio = config.find("mlp_ratio"); ratio != nullptr) {
+    constexpr double largest = 64;
+    if (!ratio->is_number() || *ratio <= 0 || *ratio > largest)
+      config.refuse(fmt::format("mlp_ratio {} is not in 0..{}", shown(ratio->dump()), largest));
+    d.stages.mlp_ratio = ratio->get<double>();
+  }
+  constexpr std::size_t most_stages = 8;
+  if (d.stages.depths.size() != d.stages.heads.size() || d.stages.depths.size() > most_stages) {
+    config.refuse(fmt::format("depths are of {} stages and num_heads of {}: not as many, or more than {}",
+                              d.stages.depths.size(), d.stages.heads.size(), most_stages));
+  }
+  if (d.stages.window < 1) config.refuse("window_size 0 is not positive");
+  d.layers = std::accumulate(d.stages.depths.begin(), d.stages.depths.end(), std::int64_t{0});
+  d.heads = d.stages.heads.front();
+  for (std::size_t i = 0; i < d.stages.heads.size(); ++i) {
+    const std::int64_t width = d.hidden << i;
+    if (width % d.stages.heads[i] != 0)
+      config.refuse(fmt::format("{} heads are no divisor of {} channels", d.stages.heads[i], width));
+  }
+}
+
 /// What only some architectures have.
 void read_particulars(std::string_view type, const Config& config, Description& d) {
   bool flag = false;
@@ -420,6 +470,8 @@ void read_particulars(std::string_view type, const Config& config, Description& 
       d.gated = true;
       d.activation = LayerKind::silu;
     }
+  } else if (type == "swin") {
+    read_stages(config, d);
   } else if (type.starts_with("gemma2")) {
     for (const auto& [cap, key] :
          {std::pair(&d.attention_cap, "attn_logit_softcapping"), std::pair(&d.logit_cap, "final_logit_softcapping")}) {

@@ -192,6 +192,7 @@ class PretrainedBuilder {
 }  // namespace
 
 void build_pretrained(NetworkBuilder& builder, const TransformerDescription& description) {
+  if (!description.stages.depths.empty()) return build_swin(builder, description);
   PretrainedBuilder(builder, description).build();
 }
 

@@ -20,6 +20,14 @@ enum class BlockForm : std::uint8_t {
   post         ///< norm(x + attention(x)), then norm(x + mlp(x)): BERT's
 };
 
+/// Stages of a Swin, each of which halves the image and doubles the width.
+struct SwinStages {
+  std::vector<std::int64_t> depths, heads;  ///< a number for each stage; empty: no Swin
+  std::int64_t window = 7;                  ///< rows and columns
+  double mlp_ratio = 4, stochastic_depth = 0.1;
+  bool positions = false;  ///< a learned embedding of each patch's
+};
+
 /// A transformer as transformers builds it, in numbers.
 struct TransformerDescription {
   std::int64_t layers = 0, hidden = 0, heads = 0;
@@ -55,6 +63,7 @@ struct TransformerDescription {
   std::int64_t patch = 0, image = 0, channels = 3, labels = 1000;
   bool unit_scales = false;   ///< of what attention and MLP add
   bool mean_patches = false;  ///< the classifier also sees the mean of all patches
+  SwinStages stages = {};
 };
 
 /// A class of networks of transformers, and how its config.json says what a network is like.
@@ -93,5 +102,6 @@ struct KnownNetwork {
 
 /// @throws InputError if the builder's input or classes do not fit
 void build_pretrained(NetworkBuilder& builder, const TransformerDescription& description);
+void build_swin(NetworkBuilder& builder, const TransformerDescription& description);  ///< @copydoc build_pretrained
 
 }  // namespace perfpred

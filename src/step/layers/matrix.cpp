@@ -166,6 +166,9 @@ void attention_forward(StepBuilder& step, const Layer& layer) {
     s.operands = {step.new_tensor(step.shape(step.pair_mask()), step.compute_type())};
     step.add_other("where", {step.pair_mask()}, s.operands[0]);
     read.push_back(s.operands[0]);
+  } else if (layer.index == 2) {
+    s.operands = {step.read_input(3, step.compute_type())};
+    read.push_back(s.operands[0]);
   }
   step.add_op(OpKind::attention, read, results, layer.causal);
   s.output = step.view(s.saved[0], layer.output);
@@ -178,10 +181,11 @@ void attention_backward(StepBuilder& step, const Layer& layer) {
   std::vector<TensorId> read = {step.view(s.gradient, queries), q, k, v, s.saved[0], s.saved[1]};
   if (s.saved[2] != no_tensor) read.push_back(s.saved[2]);
   read.insert(read.end(), s.operands.begin(), s.operands.end());
-  std::array<TensorId, 3> gradients{};
-  for (std::size_t i = 0; i < 3; ++i) gradients[i] = step.new_like(s.inputs[i]);
+  std::vector<TensorId> gradients;
+  for (const TensorId input : s.inputs) gradients.push_back(step.new_like(input));
+  if (layer.index == 2) gradients.push_back(step.new_like(s.operands[0]));
   step.add_op(OpKind::attention_backward, read, gradients, layer.causal);
-  for (std::size_t i = 0; i < 3; ++i) {
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
     const Shape given = step.shape(step.input(i));
     step.accumulate_grad(i, step.view(gradients[i], given));
   }

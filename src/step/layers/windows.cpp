@@ -149,30 +149,57 @@ void select_heads_backward(StepBuilder& step, const Layer& layer) {
   step.accumulate_grad(0, step.apply(OpKind::copy, {sum}));
 }
 
-/// Rows of the table with a position behind the other; then heads in front, in memory, too.
-void relative_position_forward(StepBuilder& step, const Layer& layer) {
-  LayerState& s = step.state();
-  const TensorId scores = step.read_input();
+/// Rows of the table with a position behind the other; then heads in front, in memory, too. @returns [1, groups, S, S]
+TensorId bias_of_positions(StepBuilder& step, const Layer& layer) {
   step.read_weights(step.parameter_type());
-  const std::int64_t positions = layer.output[1];
+  const std::int64_t positions = layer.output.back();
   const TensorId rows = step.new_tensor({positions * positions, layer.groups}, step.parameter_type());
-  step.add_other("index", {s.weights[0], step.buffers()[0]}, rows);
+  step.add_other("index", {step.state().weights[0], step.buffers()[0]}, rows);
   const TensorId bias = step.new_tensor({1, layer.groups, positions, positions}, step.parameter_type());
   step.add_op(OpKind::copy, {rows}, {bias});
-  s.output = step.new_tensor(layer.output, step.parameter_type());
-  step.add_op(OpKind::add, {scores, bias}, {s.output});
+  return bias;
+}
+
+void bias_of_positions_backward(StepBuilder& step, TensorId gradient) {
+  const TensorId gw = step.new_like(step.state().weights[0]);
+  step.add_op(OpKind::fill, {}, {gw});
+  step.add_other("index_put", {gw, step.buffers()[0], gradient}, gw);
+  step.accumulate_parameter_grad(0, gw);
+}
+
+void relative_position_forward(StepBuilder& step, const Layer& layer) {
+  const TensorId scores = step.read_input();
+  const TensorId bias = bias_of_positions(step, layer);
+  const TensorId y = step.state().output = step.new_tensor(layer.output, step.parameter_type());
+  step.add_op(OpKind::add, {scores, bias}, {y});
 }
 
 void relative_position_backward(StepBuilder& step, const Layer& layer) {
-  const LayerState& s = step.state();
-  TensorId g = s.gradient;
+  TensorId g = step.state().gradient;
   step.accumulate_grad(0, g);
   const std::int64_t positions = layer.output[1];
   if (layer.output[0] != layer.groups) g = step.sum_to(g, {1, layer.groups, positions, positions});
-  const TensorId gw = step.new_like(s.weights[0]);
-  step.add_op(OpKind::fill, {}, {gw});
-  step.add_other("index_put", {gw, step.buffers()[0], g}, gw);
-  step.accumulate_parameter_grad(0, gw);
+  bias_of_positions_backward(step, g);
+}
+
+/// transformers' modeling_swin.py: the mask is made in each block that is rolled.
+void window_bias_forward(StepBuilder& step, const Layer& layer) {
+  const TensorId bias = bias_of_positions(step, layer);
+  step.state().output = bias;
+  if (layer.output[0] == 1) return;  // not rolled
+  const std::int64_t windows = layer.stride[0] * layer.stride[1], positions = layer.output.back();
+  TensorId mask = step.new_tensor({windows, positions, positions}, step.parameter_type());
+  step.add_op(OpKind::fill, {}, {mask});
+  mask = step.apply(OpKind::masked_fill, {mask});
+  mask = step.apply(OpKind::copy, {mask}, {layer.output[0], 1, positions, positions});
+  const TensorId y = step.state().output = step.new_tensor(layer.output, step.parameter_type());
+  step.add_op(OpKind::add, {bias, mask}, {y});
+}
+
+void window_bias_backward(StepBuilder& step, const Layer& layer) {
+  TensorId g = step.state().gradient;
+  if (layer.output[0] > 1) g = step.sum_to(g, layer.output.with(0, 1));
+  bias_of_positions_backward(step, step.apply(OpKind::copy, {g}));
 }
 
 void window_mask_forward(StepBuilder& step, const Layer&) {
@@ -197,6 +224,7 @@ std::span<const LayerRule> window_rules() {
       {LayerKind::select_heads, select_heads_forward, select_heads_backward},
       {LayerKind::relative_position, relative_position_forward, relative_position_backward},
       {LayerKind::window_mask, window_mask_forward, window_mask_backward},
+      {LayerKind::window_bias, window_bias_forward, window_bias_backward},
   });
   return rules;
 }
