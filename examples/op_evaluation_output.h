@@ -7,6 +7,7 @@
 #include "cli.h"
 #include "evaluate/step_evaluation.h"
 #include "metrics_output.h"
+#include "progress.h"
 #include "text/json.h"
 
 namespace perfpred::cli {
@@ -64,7 +65,9 @@ class OpEvaluationOptions {
       return evaluate_op_test(read_op_folder(ops_dir_), read_op_folder(test_dir_));
     }
     if (protocol == "seen") return evaluate_ops_seen(read_op_folder(ops_dir_));
-    if (protocol == "device") return evaluate_ops_by_device(read_op_folder(ops_dir_), probe_rows_, seed);
+    if (protocol == "device")
+      return evaluate_ops_by_device(read_op_folder(ops_dir_), probe_rows_, seed,
+                                    counted_progress_on_terminal("fitting"));
     throw InputError("--ops-dir goes with --test-ops-dir, --protocol seen or --protocol device");
   }
 
@@ -82,7 +85,8 @@ class OpEvaluationOptions {
                         : throw InputError(
                               "--steps-train goes with --steps-test or --protocol device, lono, family or "
                               "device_family");
-    return evaluate_steps(read_step_tables(steps_train_, devices), by, probe_networks_);
+    return evaluate_steps(read_step_tables(steps_train_, devices), by, probe_networks_,
+                          counted_progress_on_terminal("fitting"));
   }
 
   static nlohmann::json errors_json(const ErrorSample& sample, bool with_coverage) {

@@ -30,7 +30,7 @@ fs::path path_of(const Command& command) {
 
 /// @throws InputError if this build lacks the program
 fs::path built(const Command& command) {
-  const fs::path path = path_of(command);
+  fs::path path = path_of(command);
   if (fs::exists(path)) return path;
   if (!command.needs_torch) throw InputError(fmt::format("{} is not there", path.string()));
   throw InputError(

@@ -201,6 +201,24 @@ TEST(TrainingLog, OfMlperfHasItsEpochsWithoutEvaluations) {
   EXPECT_EQ(run.outcome, Outcome::ok);
 }
 
+TEST(TrainingLog, OfMlperfLeavesEvaluationsWithinAnEpochOut) {
+  const TemporaryFolder folder;
+  std::string log;
+  for (const auto& [key, ms] : std::vector<std::pair<std::string, int>>{{"run_start", 0},
+                                                                        {"epoch_start", 1000},
+                                                                        {"eval_start", 2000},
+                                                                        {"eval_stop", 2500},
+                                                                        {"epoch_stop", 4000},
+                                                                        {"eval_start", 4000},
+                                                                        {"eval_stop", 4700},
+                                                                        {"epoch_start", 5000},
+                                                                        {"epoch_stop", 7250}}) {
+    log += ":::MLLOG {\"key\": \"" + key + "\", \"value\": null, \"time_ms\": " + std::to_string(ms) + "}\n";
+  }
+  EXPECT_THAT(read_training_log(folder.write("log", log), facts()).epoch_times, ::testing::ElementsAre(2.5, 2.25));
+  expect_refusal(folder.write("log", with(log, "7250", "4999")), facts(), "the epoch ends before it begins");
+}
+
 TEST(TrainingLog, OfMlperfIsReadBehindPrefixesAndRefusedWhereItContradictsItself) {
   const TemporaryFolder folder;
   const std::string log = slurp(sample("mlperf.log"));

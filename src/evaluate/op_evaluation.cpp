@@ -192,13 +192,15 @@ OpEvaluation evaluate_ops_seen(const OpFolder& folder) {
   return result;
 }
 
-OpEvaluation evaluate_ops_by_device(const OpFolder& folder, std::size_t probe_rows, std::uint64_t seed) {
+OpEvaluation evaluate_ops_by_device(const OpFolder& folder, std::size_t probe_rows, std::uint64_t seed,
+                                    const PartsDone& progress) {
   OpEvaluation result = started(folder);
   const auto parts = by_class(pointers_to(folder.rows));
   std::set<std::string> devices;
   for (const OpRow& row : folder.rows) devices.insert(row.gpu);
   for (const EndToEndRow& row : folder.end_to_end) devices.insert(row.gpu);
   if (devices.size() < 2) throw InputError(fmt::format("{}: leaving one out takes two devices", folder.path));
+  std::size_t done = 0;
   for (const std::string& device : devices) {
     OpRows others;
     for (const OpRow& row : folder.rows) {
@@ -223,6 +225,7 @@ OpEvaluation evaluate_ops_by_device(const OpFolder& folder, std::size_t probe_ro
       score(models, scored, folder, true, result);
     }
     score_networks(models, folder, device, result);
+    if (progress) progress(++done, devices.size());
   }
   return result;
 }

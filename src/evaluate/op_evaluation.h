@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -37,6 +38,9 @@ struct OpEvaluation {
   std::vector<std::string> notes;
 };
 
+/// Is told how many of the parts of a long evaluation are done.
+using PartsDone = std::function<void(std::size_t done, std::size_t all)>;
+
 /// Fits on all rows of one folder and scores those of another.
 [[nodiscard]] OpEvaluation evaluate_op_test(const OpFolder& train, const OpFolder& test);
 
@@ -47,6 +51,7 @@ struct OpEvaluation {
 /// Leaves each device out in turn and scores its rows of split `test`; of a class without that split, all rows.
 /// @param probe_rows  of each class, drawn at random from those to be scored: learned from, and not scored
 /// @throws InputError if there are rows of one device only
-[[nodiscard]] OpEvaluation evaluate_ops_by_device(const OpFolder& folder, std::size_t probe_rows, std::uint64_t seed);
+[[nodiscard]] OpEvaluation evaluate_ops_by_device(const OpFolder& folder, std::size_t probe_rows, std::uint64_t seed,
+                                                  const PartsDone& progress = {});
 
 }  // namespace perfpred

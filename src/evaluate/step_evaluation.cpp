@@ -109,7 +109,7 @@ StepEvaluation evaluate_step_test(const StepTable& train, const StepTable& test,
 }
 
 StepEvaluation evaluate_steps(const StepTable& file, StepProtocol protocol,
-                              const std::vector<std::string>& probe_networks) {
+                              const std::vector<std::string>& probe_networks, const PartsDone& progress) {
   const std::set<std::string> probe = probe_of(probe_networks, file.rows);
   std::map<std::string, StepRows> groups;
   for (const StepRow& row : file.rows) groups[group_of(row, protocol)].push_back(&row);
@@ -118,12 +118,14 @@ StepEvaluation evaluate_steps(const StepTable& file, StepProtocol protocol,
   }
   StepEvaluation result;
   result.unscored = file.unscored;
+  std::size_t done = 0;
   for (const auto& [left_out, own] : groups) {
     StepRows others;
     for (const StepRow& row : file.rows) {
       if (group_of(row, protocol) != left_out) others.push_back(&row);
     }
     score(StepModel::fit(others), own, probe, result);
+    if (progress) progress(++done, groups.size());
   }
   return result;
 }

@@ -32,6 +32,7 @@ struct StepEvaluation {
 [[nodiscard]] StepEvaluation evaluate_step_test(const StepTable& train, const StepTable& test,
                                                 const std::vector<std::string>& probe_networks);
 [[nodiscard]] StepEvaluation evaluate_steps(const StepTable& file, StepProtocol protocol,
-                                            const std::vector<std::string>& probe_networks);
+                                            const std::vector<std::string>& probe_networks,
+                                            const PartsDone& progress = {});
 
 }  // namespace perfpred

@@ -152,8 +152,9 @@ TEST(Completion, OfBashProposesCommandsOptionsAndNames) {
   EXPECT_THAT(bash_proposes(script, "perfpred predict --precision b", 4), ::testing::ElementsAre("bf16"));
   EXPECT_THAT(bash_proposes(script, "perfpred fit --runs-agg ''", 4), ::testing::IsEmpty());  // a file
   EXPECT_THAT(bash_proposes(script, "perfpred help ev", 3), ::testing::ElementsAre("evaluate"));
+  const DeviceCatalogue catalogue;
   for (const std::string& device : bash_proposes(script, "perfpred predict --device ''", 4)) {
-    EXPECT_NO_THROW((void)DeviceCatalogue().resolve(device).known()) << device;
+    EXPECT_NO_THROW((void)catalogue.resolve(device).known()) << device;
   }
 }
 
