@@ -6,9 +6,10 @@
 #include "text/json.h"
 
 namespace perfpred {
-namespace {
 
 nlohmann::json to_json(const Quantiles& q) { return {{"p05", q.p05}, {"p50", q.p50}, {"p95", q.p95}}; }
+
+namespace {
 
 nlohmann::json memory_json(const Forecast& job) {
   if (!job.memory) return nullptr;

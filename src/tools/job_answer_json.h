@@ -6,6 +6,8 @@
 
 namespace perfpred {
 
+[[nodiscard]] nlohmann::json to_json(const Quantiles& quantiles);
+
 /// An answer as programs and the C interface give it (docs/formats.md).
 [[nodiscard]] nlohmann::json to_json(const JobAnswer& answer);
 
