@@ -27,8 +27,8 @@
 #ifndef PERFPRED_C_API_H
 #define PERFPRED_C_API_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include <stddef.h> /* NOLINT(modernize-deprecated-headers): C has no others */
+#include <stdint.h> /* NOLINT(modernize-deprecated-headers) */
 
 #ifdef __cplusplus
 extern "C" {
@@ -87,6 +87,10 @@ PERFPRED_C_API int perfpred_add_op_rules(const char* file);
 /* path: NULL for the standard model, which knows networks and devices without a run.
  * catalogue: NULL for perfpred_catalogue_create(NULL). */
 PERFPRED_C_API int perfpred_model_load(const char* path, const perfpred_catalogue* catalogue, perfpred_model** out);
+/* The bytes of a model file, which perfpred_model_text() gives. */
+PERFPRED_C_API int perfpred_model_load_text(const char* text, size_t size, const perfpred_catalogue* catalogue,
+                                            perfpred_model** out);
+PERFPRED_C_API int perfpred_model_text(const perfpred_model* model, char* buffer, size_t capacity, size_t* needed);
 /* Fits all rows of a runs_agg.csv. options: NULL, or {"kind": "hybrid" | "linear", "seed": 0, "prior": "ops.json"}. */
 PERFPRED_C_API int perfpred_model_fit(const char* runs_agg, const char* options, const perfpred_catalogue* catalogue,
                                       perfpred_model** out);

@@ -70,6 +70,9 @@ class PERFPRED_API TimeRegressor {
   /// @throws ModelError naming the wrong field if it is not a model file of this build's format
   [[nodiscard]] static TimeRegressor load(const std::string& path, const DeviceCatalogue& devices = {});
 
+  /// The same from the text of a file, which text() gives. @throws ModelError
+  [[nodiscard]] static TimeRegressor from_text(std::string_view text, const DeviceCatalogue& devices = {});
+
   TimeRegressor(TimeRegressor&&) noexcept;
   TimeRegressor& operator=(TimeRegressor&&) noexcept;
   ~TimeRegressor();
@@ -121,6 +124,7 @@ class PERFPRED_API TimeRegressor {
                                                   const std::string& out, const DeviceCatalogue& devices = {});
 
   void save(const std::string& path) const;  ///< @throws Error if the file cannot be written
+  [[nodiscard]] std::string text() const;    ///< what save() writes
 
   [[nodiscard]] const std::string& kind() const;
   /// Whether the kind keeps validation rows out of the fit; otherwise errors on them are training errors.

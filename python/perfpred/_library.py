@@ -46,6 +46,8 @@ _FUNCTIONS: Dict[str, Tuple[Any, ...]] = {
     "add_graphs": (_text,),
     "add_op_rules": (_text,),
     "model_load": (_text, _pointer, _out),
+    "model_load_text": (_text, _size, _pointer, _out),
+    "model_text": (_pointer, *_as_text),
     "model_fit": (_text, _text, _pointer, _out),
     "model_save": (_pointer, _text),
     "model_info": (_pointer, *_as_text),

@@ -8,7 +8,7 @@ import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from perfpred._answers import Answer, Answers, Plan
-from perfpred._library import Handle, InputError, call, double_array, encoded, json_of
+from perfpred._library import Handle, InputError, call, double_array, encoded, json_of, text_of
 from perfpred._values import combinations, encoded_json, plain
 
 __all__ = ["Model", "aggregate", "devices", "fit", "load", "observe", "plan", "predict"]
@@ -81,6 +81,10 @@ class Model:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        """Processes of a pool get a model of the same text, without the rows of a device_file."""
+        return _of_text, (text_of("model_text", self._handle.value),)
 
     def info(self) -> Dict[str, Any]:
         """kind, rows (how many it has learnt from), their devices and networks, and those it dropped."""
@@ -173,6 +177,11 @@ class Model:
     def save(self, path: Path) -> None:
         """Writes a model file, for load() and the programs."""
         call("model_save", self._handle.value, _bytes_of(path))
+
+
+def _of_text(text: str) -> Model:
+    content = text.encode()
+    return Model(Handle("model", "model_load_text", content, len(content), None))
 
 
 def _whole(name: str, value: float, row: int) -> Any:

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import pathlib
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -227,6 +228,7 @@ class Models(WithFolder):
         self.assertAlmostEqual(before / made_up_sec(3, 32, 64), 1, delta=0.1)
         file = self.path("model.json")
         model.save(file)
+        self.assertEqual(pickle.loads(pickle.dumps(model)).predict(**job).time_sec.p50, before)
         done = perfpred.observe(file, write_runs(self.path("runs.csv"), before * 1.0002, 9.0))
         self.assertEqual((done["observed"], len(done["set_aside"])), (1, 1), done)
         self.assertIn("outlier", done["set_aside"][0]["reason"])

@@ -249,6 +249,20 @@ int perfpred_model_load(const char* path, const perfpred_catalogue* catalogue, p
   });
 }
 
+int perfpred_model_load_text(const char* text, size_t size, const perfpred_catalogue* catalogue, perfpred_model** out) {
+  return guarded([&] {
+    given(out, "out");
+    *out = new_model(TimeRegressor::from_text({given(text, "text"), size}, devices_of(catalogue)));
+  });
+}
+
+int perfpred_model_text(const perfpred_model* model, char* buffer, size_t capacity, size_t* needed) {
+  return guarded([&] {
+    const auto asked = models().get(model);
+    give_text(asked->ask([](const TimeRegressor& regressor) { return regressor.text(); }), buffer, capacity, needed);
+  });
+}
+
 int perfpred_model_fit(const char* runs_agg, const char* options, const perfpred_catalogue* catalogue,
                        perfpred_model** out) {
   return guarded([&] {

@@ -307,10 +307,18 @@ TimeRegressor TimeRegressor::standard(const DeviceCatalogue& devices) {
 TimeRegressor TimeRegressor::load(const std::string& path, const DeviceCatalogue& devices) {
   const std::string text = read_file(path);
   try {
+    return from_text(text, devices);
+  } catch (const ModelError& error) {
+    throw ModelError(fmt::format("{}: {}", path, error.what()));
+  }
+}
+
+TimeRegressor TimeRegressor::from_text(std::string_view text, const DeviceCatalogue& devices) {
+  try {
     const auto json = parse_json<nlohmann::json>(text);
     return TimeRegressor(std::make_unique<Impl>(std::make_unique<ModelState>(read_state(json, devices)), devices));
   } catch (const Error& error) {
-    throw ModelError(fmt::format("{}: {}", path, error.what()));
+    throw ModelError(error.what());
   }
 }
 
@@ -441,9 +449,9 @@ std::vector<RejectedRun> TimeRegressor::observe_in_file(const std::string& path,
   return rejected;
 }
 
-void TimeRegressor::save(const std::string& path) const {
-  write_file(path, dumped(to_json(*impl_->state.read()), 1) + "\n");
-}
+void TimeRegressor::save(const std::string& path) const { write_file(path, text()); }
+
+std::string TimeRegressor::text() const { return dumped(to_json(*impl_->state.read()), 1) + "\n"; }
 
 const std::string& TimeRegressor::kind() const { return impl_->kind_name; }
 
