@@ -384,6 +384,15 @@ class Captured(Loop):
         self.assertEqual(os.listdir(os.path.join(self.folder.name, "graphs")), [f"{digits}.json"])
 
 
+    def test_a_network_that_is_a_file_says_the_rest(self):
+        self.measured(network="step:0123456789ab")
+        (row,) = self.rows()
+        self.assertEqual([row[name] for name in ("input", "classes", "optimizer", "optimizer_impl")], [""] * 4)
+        self.assertEqual((row["network"], row["batch_size"], row["precision"]), ("step:0123456789ab", "4", "fp32"))
+        with self.assertRaisesRegex(perfpred.MeasureError, "optimizer"):
+            self.measured(network="step:0123456789ab", optimizer="lion")
+
+
 class File(Loop):
     def test_a_file_of_an_older_program_gets_the_columns(self):
         with open(self.path, "w") as file:
