@@ -5,9 +5,9 @@
     scripts/transcripts.py [--write] PAGE...
 
 A line `NAME`: before a block makes a file of the block. In blocks `console` each line after a `$ ` is a command, in a
-folder of the page's own, and the lines below it are what it printed. What varies stands in blocks `console measured`: there
-commands must succeed, and are not compared. `--write` puts into the page what was printed. PERFPRED is this checkout for the commands; `perfpred` and a `python` that
-has the package must be in PATH.
+folder of the page's own, and the lines below it are what it printed. What varies stands in blocks `console measured`:
+there commands must succeed, and are not compared. `--write` puts into the page what was printed. PERFPRED is this
+checkout for the commands; `perfpred` and a `python` that has the package must be in PATH.
 """
 import argparse
 import os
