@@ -391,7 +391,6 @@ class Captured(Loop):
         self.assertFalse(torch.equal(weights[2], weights[3]))
         self.assertEqual(os.listdir(os.path.join(self.folder.name, "graphs")), [f"{digits}.json"])
 
-
     def test_what_the_step_made_can_be_used_afterwards(self):
         total, losses = torch.zeros(()), []
         with perfpred.measure(self.path, capture=True) as m:
@@ -406,6 +405,14 @@ class Captured(Loop):
         self.assertEqual(losses[1], 0)
         self.assertTrue(torch.isfinite(torch.stack(losses)).all())
         self.assertAlmostEqual(float(total), float(sum(losses[2:])), places=4)
+
+    def test_a_network_that_is_a_file_says_the_rest(self):
+        self.measured(network="step:0123456789ab")
+        (row,) = self.rows()
+        self.assertEqual([row[name] for name in ("input", "classes", "optimizer", "optimizer_impl")], [""] * 4)
+        self.assertEqual((row["network"], row["batch_size"], row["precision"]), ("step:0123456789ab", "4", "fp32"))
+        with self.assertRaisesRegex(perfpred.MeasureError, "optimizer"):
+            self.measured(network="step:0123456789ab", optimizer="lion")
 
 
 class File(Loop):

@@ -41,6 +41,14 @@ _Z95 = statistics.NormalDist().inv_cdf(0.975)
 _OF_MEMORY = ("not enough memory", "can't allocate memory", "out of memory", "ALLOC_FAILED", "ALLOCATION_FAILED")
 
 
+# Fields of a workload whose network is a step file. What else there is to say of the step is in the file.
+_OF_STEP_FILE = ("network", "batch_size", "train_images", "precision", "layout", "cuda_graph", "device", "threads")
+
+
+def _of_step_file(workload):
+    return {name: workload[name] for name in _OF_STEP_FILE}
+
+
 def _first_line(error):
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
@@ -363,9 +371,7 @@ class measure:
         with open(self._temporary, "rb") as file:
             digits = hashlib.sha256(file.read()).hexdigest()[:12]
         os.replace(self._temporary, os.path.join(self._folder, f"{digits}.json"))
-        # What else there is to say of the step is in the file.
-        kept = ("batch_size", "train_images", "precision", "layout", "cuda_graph", "device", "threads")
-        self._workload = {"network": f"step:{digits}", **{name: self._workload[name] for name in kept}}
+        self._workload = _of_step_file({**self._workload, "network": f"step:{digits}"})
 
     def _give_memory(self, places):
         """Gives zeros to the tensors that the program made in the captured step and still holds."""
@@ -405,7 +411,12 @@ class measure:
         known["cuda_graph"] = 0
         known["threads"] = torch.get_num_threads() if self._device.type == "cpu" else ""
         known["device"] = _cpu_name() if self._device.type == "cpu" else torch.cuda.get_device_name(self._device)
-        return known
+        if not known.get("network", "").startswith("step:"):
+            return known
+        for name in given:
+            if name not in (*_OF_STEP_FILE, "input"):  # input may be needed to find the batch
+                raise MeasureError(f"{name}: of a network step:... the file says it")
+        return _of_step_file(known)
 
     def _row(self, outcome, note):
         device = self._device
