@@ -15,6 +15,18 @@
 namespace perfpred {
 namespace {
 
+TEST(Forecast, AStepOfManyBatchesIsAsWellKnownAsOneOfOne) {
+  const TimeRegressor model = TimeRegressor::standard();
+  Workload job = Workload::zoo("resnet50", 32);
+  job.device = "A100-SXM4-80GB";
+  const auto width = [&](std::int64_t batches) {
+    job.accumulate = batches;
+    const Quantiles sec = forecast(model, job, {}).step_sec;
+    return std::log(sec.p95 / sec.p05);
+  };
+  EXPECT_NEAR(width(16), width(1), 0.1 * width(1));
+}
+
 TEST(Forecast, TermsOutOfRangeAreRefused) {
   const TimeRegressor model = TimeRegressor::fit(made_up_rows());
   const Workload job = Workload::cifar_cnn(3, 32, 128);

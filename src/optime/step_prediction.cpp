@@ -220,14 +220,14 @@ StepClocks clocks_of(const OpGraph& step, const Rates& rates, const StepFormula&
 
 /// Half width of the 90 % interval of the step's log time. Errors of one device's kernels go together; the host's are a
 /// factor of two, or what the hosts that the device may have differ by.
-double half_width(const Rates& rates, const StepClocks& clocks, const std::vector<StepKernel>& kernels,
-                  const KernelTimes& times) {
+double half_width(const OpGraph& step, const Rates& rates, const StepClocks& clocks,
+                  const std::vector<StepKernel>& kernels, const KernelTimes& times) {
   const double total = clocks.total_sec, on_device = std::min(1.0, clocks.device_sec / total);
   double host_width = (1 - on_device) * unknown_half_width;
   const HostRange& hosts = rates.machine.hosts;
   if (hosts.slowest > hosts.fastest && !rates.one_clock()) {
     const auto log_with = [&](double host) {
-      return std::log(rates.formula(host).clocks(kernels, times.sec).total_sec / total);
+      return std::log(clocks_of(step, rates, rates.formula(host), kernels, times).total_sec / total);
     };
     host_width = std::max({host_width, log_with(hosts.slowest), -log_with(hosts.fastest)});
   }
@@ -322,7 +322,7 @@ std::optional<Quantiles> seconds_of(const OpGraph& step, const TimedKernels& par
   const StepFormula formula = part.formula();
   const StepClocks clocks = clocks_of(step, part.rates, formula, part.kernels, part.times);
   const double fixed = part.rates.one_clock() ? 0 : formula.clocks({}, {}).total_sec;
-  return about(clocks.total_sec - fixed, half_width(part.rates, clocks, part.kernels, part.times));
+  return about(clocks.total_sec - fixed, half_width(step, part.rates, clocks, part.kernels, part.times));
 }
 
 }  // namespace
@@ -336,7 +336,7 @@ StepAnswer predict_step(const OpModelState& state, const StepQuestion& asked, bo
   const std::vector<std::size_t> longest_first = timed.by_length();
   StepAnswer answer;
   StepTime& time = answer.time;
-  time.sec = about(clocks.total_sec, half_width(rates, clocks, kernels, times));
+  time.sec = about(clocks.total_sec, half_width(step, rates, clocks, kernels, times));
   time.device_sec = clocks.device_sec;
   time.host_sec = clocks.host_sec;
   time.in_layout = rates.machine.in_layout;
