@@ -59,6 +59,11 @@ nlohmann::json to_json(const JobAnswer& answer) {
   for (const TimeTerm& term : job.breakdown) {
     breakdown.push_back({{"op", term.op}, {"sec", term.sec}, {"share", term.sec / job.prediction.time_sec.p50}});
   }
+  nlohmann::json narrow_by = nlohmann::json::array(), narrow_to = nlohmann::json::array();
+  for (const Narrowing& narrowing : job.narrow_by) {
+    narrow_by.push_back(narrowing.field);
+    narrow_to.push_back(std::exp(2 * narrowing.half_width));
+  }
   nlohmann::json json = {{"key", answer.key},
                          {"time_sec", to_json(job.prediction.time_sec)},
                          {"images_per_sec", to_json(job.images_per_sec)},
@@ -75,12 +80,13 @@ nlohmann::json to_json(const JobAnswer& answer) {
                          {"bound", job.bound ? nlohmann::json(to_string(*job.bound)) : nlohmann::json()},
                          {"breakdown", breakdown.empty() ? nlohmann::json() : breakdown},
                          {"step_sec", to_json(job.step_sec)},
+                         {"narrow_by", narrow_by},
+                         {"narrow_to", narrow_to},
                          {"provenance", to_string(job.prediction.provenance)},
                          {"unknown_bytes", job.unknown_bytes},
                          {"in_domain", job.prediction.in_domain()},
                          {"reason", to_string(job.prediction.reason)},
-                         {"scaling", nullptr},     // of several devices, and fields whose statement would narrow the
-                         {"narrow_by", nullptr}};  // interval: not answered yet
+                         {"scaling", nullptr}};  // of several devices: not answered yet
   if (job.epochs_in_budget) json["epochs_in_budget"] = to_json(*job.epochs_in_budget);
   if (!answer.currency.empty()) json["currency"] = answer.currency;
   if (answer.knows_epoch) return json;
@@ -156,6 +162,11 @@ void print(const JobAnswer& answer) {
                100 * term.sec / job.prediction.time_sec.p50);
   }
   fmt::print("  {:<12} {:>12}\n", "rests on", to_string(job.prediction.provenance));
+  for (const Narrowing& narrowing : job.narrow_by) {
+    const double now = job.prediction.time_sec.p95 / job.prediction.time_sec.p05;
+    fmt::print("  say {} and the interval is narrower: p95 / p05 {:.2f}, not {:.2f}\n",
+               cli::WorkloadOptions::option_of(narrowing.field), std::exp(2 * narrowing.half_width), now);
+  }
   if (job.unknown_bytes > 0) fmt::print("  unknown operators move {:.1f} % of the bytes\n", 100 * job.unknown_bytes);
   if (!job.prediction.in_domain()) fmt::print("  outside what was measured: {}\n", to_string(job.prediction.reason));
   print_advice(answer.advice);
@@ -220,7 +231,9 @@ std::string answer_line(TimeRegressor& model, const ModelRequests& requests, con
   const bool images_given = is_given(fields, "train_images") || is_given(requests.given(), "train_images");
   const Workload workload = requests.of_fields(fields);
   cli::give_rates(model, workload);
-  return dumped(to_json(answer_job(model, workload, terms, images_given)));
+  AskedTerms own = terms;
+  own.job.unstated = requests.unstated(fields);
+  return dumped(to_json(answer_job(model, workload, own, images_given)));
 }
 
 /// One request a line; one answer a line, an object with `error` for a bad request. A line that was answered before
@@ -350,6 +363,8 @@ void answer_jobs(const Options& given, TimeRegressor& model, const ModelRequests
   std::vector<AskedRow> rows =
       given.configs.empty() ? requests.of_options(given.sweep) : requests.of_table(given.configs);
   AskedTerms terms = given.terms;
+  if (given.configs.empty()) terms.job.unstated = requests.unstated();
+  std::erase(terms.job.unstated, given.swept());
   terms.advises = given.json || given.sweep.empty();  // the table of a sweep shows no advice
   const auto answers = answer_rows(model, rows, terms, images_given,
                                    [&](const Workload& workload) { cli::give_rates(model, workload); });

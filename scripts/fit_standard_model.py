@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-from step_tables import csv_rows, free, measured_steps, write
+from step_tables import csv_rows, free, measured_steps, published_steps, timm_passes, write
 
 if len(sys.argv) != 2 or "PERFPRED_REFERENCE_DIR" not in os.environ:
     sys.exit(__doc__)
@@ -31,7 +31,8 @@ with tempfile.TemporaryDirectory() as folder:
                 shutil.copy(os.path.join(REFERENCE, part, file), folder)
     write(os.path.join(folder, "gpus.csv"),
           csv_rows(REFERENCE, "neusight", "gpus.csv") + csv_rows(REFERENCE, "modern_ops", "gpus.csv"))
-    steps = write(os.path.join(folder, "steps.csv"), free(measured_steps(REFERENCE)))
+    rows = free(measured_steps(REFERENCE)) + published_steps(REFERENCE) + timm_passes(REFERENCE)
+    steps = write(os.path.join(folder, "steps.csv"), rows)
     model = os.path.join(folder, "model.json")
     subprocess.run([os.path.join(sys.argv[1], "perfpred-train"), "--kind", "ops", "--ops-dir", folder, "--steps-train",
                     f"{steps},{OWN}", "--out", model], check=True)

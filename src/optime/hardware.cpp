@@ -59,6 +59,40 @@ KernelFamily kernel_family(std::string_view arch) {
   return known == nullptr ? KernelFamily::none : known->family;
 }
 
+Chip chip_of(const Device& device) {
+  constexpr double least_share = 0.25;  // of single precision: 1/2 or 1/3 in data centres, 1/32 or 1/64 elsewhere
+  const auto fp64 = device.fp64_vector_tflops ? device.fp64_vector_tflops : device.fp64_tflops;
+  const auto fp32 = device.fp32_vector_tflops ? device.fp32_vector_tflops : device.fp32_tflops;
+  return {device.arch, fp64 && fp32 && *fp64 > least_share * *fp32};
+}
+
+bool is_at_least(const Device& better, const Device& other) {
+  if (better.name == other.name || better.arch != other.arch || better.vendor != other.vendor) return false;
+  constexpr std::array columns = {&Device::fp64_tflops,
+                                  &Device::fp32_tflops,
+                                  &Device::tf32_tflops,
+                                  &Device::bf16_tflops,
+                                  &Device::fp16_tflops,
+                                  &Device::fp32_vector_tflops,
+                                  &Device::fp16_vector_tflops,
+                                  &Device::mem_gb,
+                                  &Device::mem_bw_gbs,
+                                  &Device::l2_mb,
+                                  &Device::sms,
+                                  &Device::boost_mhz,
+                                  &Device::tdp_w};
+  for (const auto column : columns) {
+    if ((better.*column).value_or(0) < (other.*column).value_or(0)) return false;
+  }
+  return true;
+}
+
+std::optional<int> generation(std::string_view arch) {
+  const Architecture* known = find(arch);
+  if (known == nullptr || known->family == KernelFamily::cdna) return std::nullopt;
+  return static_cast<int>(known - architectures.data());
+}
+
 std::string_view to_string(KernelFamily family) { return enumerator_name_of<KernelFamily::cdna>(family); }
 
 Precision computed_precision(const Device& device, Precision asked) {

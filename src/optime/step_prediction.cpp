@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "catalogue/device_table.h"
 #include "optime/interval_widths.h"
 #include "optime/known_machine.h"
 #include "statistics/confidence.h"
@@ -28,8 +29,6 @@ const double unknown_operator_half_width = std::log(5.0);
 /// Share of the device's time whose worst provenance is the step's (docs/predict.md, What it is worth).
 constexpr double provenance_share = 0.9;
 constexpr std::size_t shown_ops = 10;
-/// Effect of a host that replays a CUDA graph: it dispatches nothing.
-const double replaying_host = std::log(1e-9);
 
 /// How far a machine's effects may be from what is expected of it, standard deviations: of one that was not measured,
 /// and of others (docs/notes/optime.md, Runs that correct the op model).
@@ -52,33 +51,34 @@ bool knows_family(KernelFamily family) { return family != KernelFamily::none && 
 /// What a device's kernels are timed by in one precision.
 struct Rates {
   Precision precision = Precision::fp32;
+  const Device* device = nullptr;
   StepDevice on;
   KnownMachine machine;
   const LayerRates* layers = nullptr;                ///< learned from layers of the device; null: none were measured
   Provenance provenance = Provenance::other_family;  ///< of the formula's times
   double width = 0;                                  ///< half width of the 90 % interval of their logarithms
   double log_factor = 0;                             ///< of the network's steps beside the formula
-  bool replays = false;                              ///< a CUDA graph
 
   /// A CPU dispatches what it computes: times of its layers hold both.
   [[nodiscard]] bool one_clock() const { return layers != nullptr && on.kind == DeviceKind::cpu; }
   [[nodiscard]] StepFormula formula(double host_effect) const {
-    return {machine.parameters,
-            on,
-            {machine.effects.compute, machine.effects.memory, replays ? replaying_host : host_effect}};
+    return {machine.parameters, on, {machine.effects.compute, machine.effects.memory, host_effect}};
   }
 };
 
 Rates rates_for(const OpModelState& state, const StepQuestion& asked, Precision precision, bool is_learned) {
   Rates rates;
   rates.precision = precision;
-  rates.replays = asked.cuda_graph;
+  rates.device = &asked.device;
   rates.on = step_device(asked.device, precision, StepArithmetic::as_graph);
+  rates.on.replays = asked.cuda_graph || is_compiled(asked.conditions);
   if (!is_learned) rates.on.matrix.name.clear();
   const std::string& name = rates.on.matrix.name;
   if (const auto found = state.measured.rates.find({name, precision}); found != state.measured.rates.end())
     rates.layers = &found->second;
-  rates.machine = known_machine(state.steps, name, asked.device, precision, asked.step.graph().layout());
+  rates.machine =
+      known_machine(state.steps, {{}, name, precision, StepArithmetic::as_graph, asked.step.graph().layout()},
+                    rates.on.chip, arithmetic_key(precision, rates.on, StepArithmetic::as_graph));
   const bool family = knows_family(rates.on.matrix.family);
   rates.provenance = rates.machine.measured ? Provenance::probe
                      : family               ? Provenance::family
@@ -86,9 +86,10 @@ Rates rates_for(const OpModelState& state, const StepQuestion& asked, Precision 
   // What is known of the network was learned of the formula on NVIDIA's devices; it says nothing of others' times.
   const KnownNetwork network = state.steps.known(rates.layers == nullptr && family ? asked.network : NetworkKey{},
                                                  arithmetic_key(precision, rates.on, StepArithmetic::as_graph));
-  rates.log_factor = network.log_factor;
-  rates.width = std::hypot(network.width, rates.machine.measured ? 0 : state.steps.machine_width) *
-                (rates.provenance == Provenance::other_family ? other_family_factor : 1);
+  rates.log_factor = network.log_factor + state.steps.of_conditions(words_of(asked.conditions));
+  rates.width =
+      std::hypot(network.width, rates.machine.measured ? state.steps.source_width : state.steps.machine_width) *
+      (rates.provenance == Provenance::other_family ? other_family_factor : 1);
   return rates;
 }
 
@@ -156,10 +157,40 @@ std::optional<Kernel> measured_class(const OpGraph& step, const StepKernel& part
   return kernel;
 }
 
+/// Measured devices of a class that a device without rows is at least as good as: it is not expected to be slower.
+std::vector<Hardware> surpassed_in(const KernelModel& model, const Device& device, Precision precision) {
+  std::vector<Hardware> surpassed;
+  if (model.devices.count(device.name) != 0) return surpassed;
+  for (const auto& [name, known] : model.devices) {
+    const ResolvedDevice listed = built_in_devices().resolve(name);
+    if (listed.origin == DeviceOrigin::row && is_at_least(device, *listed.device) &&
+        listed.device->matrix_flops(precision)) {
+      surpassed.push_back(hardware_of(*listed.device, precision));
+    }
+  }
+  return surpassed;
+}
+
+/// A sum of many terms takes no longer than its halves one after the other.
+double seconds_of_class(const KernelModel& model, const Kernel& kernel, const Hardware& on,
+                        const KernelEstimate& estimate, std::span<const Hardware> surpassed) {
+  constexpr double long_sum = 8192;  // docs/notes/optime.md, What was worth how much
+  double sec = std::exp(estimate.log_sec);
+  for (const Hardware& other : surpassed) sec = std::min(sec, std::exp(model.predict(kernel, other, false).log_sec));
+  if (kernel.kind == KernelClass::softmax || kernel.kind == KernelClass::layernorm) return sec;
+  Kernel part = kernel;
+  for (double parts = 2; part.k > long_sum; parts *= 2) {
+    part.k /= 2;
+    sec = std::min(sec, parts * std::exp(model.predict(part, on, false).log_sec));
+  }
+  return sec;
+}
+
 KernelTimes kernel_times(const KernelModels& models, const OpGraph& step, const Rates& rates,
                          const StepFormula& formula, std::span<const StepKernel> kernels) {
   KernelTimes times{formula_seconds(rates, formula, kernels), std::vector(kernels.size(), rates.width),
                     std::vector(kernels.size(), rates.provenance)};
+  std::map<KernelClass, std::vector<Hardware>> surpassed_by_class;
   const bool has_classes = rates.on.matrix.family != KernelFamily::none && !rates.on.fp64;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     if (kernels[i].group == StepGroup::unknown) {
@@ -173,7 +204,11 @@ KernelTimes kernel_times(const KernelModels& models, const OpGraph& step, const 
       const KernelModel* of_class = kernel ? models.of(kernel->kind) : nullptr;
       if (of_class == nullptr) continue;
       const KernelEstimate estimate = of_class->predict(*kernel, rates.on.matrix, false);
-      times.sec[i] = std::exp(estimate.log_sec);
+      const auto [surpassed, is_new] = surpassed_by_class.try_emplace(kernel->kind);
+      if (is_new) surpassed->second = surpassed_in(*of_class, *rates.device, rates.precision);
+      times.sec[i] = seconds_of_class(*of_class, *kernel, rates.on.matrix, estimate, surpassed->second);
+      if (is_half(rates.precision) && kernels[i].group == StepGroup::product && !kernels[i].aligned)
+        times.sec[i] *= std::exp(rates.machine.parameters.misaligned);
       times.rests_on[i] = estimate.provenance;
       times.width[i] = estimate.half_width();
     }
