@@ -38,7 +38,7 @@ double op_sec(const Workload& workload) {
   const Device device = DeviceCatalogue().find(workload.device);
   const ExecutedStep step = execute(workload.graph(), device.kind);
   const StepAnswer answer = OpModelAccess::predict(
-      OpTimeModel::standard(), {step, device, workload.precision, false, {workload.network, workload.input.back()}});
+      OpTimeModel::standard(), {step, device, workload.precision, false, {}, {workload.network, workload.input.back()}});
   return answer.time.sec.p50 * static_cast<double>(workload.train_images) / static_cast<double>(workload.batch_size);
 }
 
