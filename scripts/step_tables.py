@@ -21,6 +21,7 @@ def free(rows):
 
 
 def write(path, rows):
+    rows = list(rows)
     columns = list(dict.fromkeys(column for row in rows for column in row))
     with open(path, "w", newline="") as file:
         writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")

@@ -37,6 +37,21 @@ void prefer(std::vector<const MachineItem*>& machines, Predicate holds) {
   if (std::any_of(machines.begin(), machines.end(), holds)) std::erase_if(machines, std::not_fn(holds));
 }
 
+void prefer_alike(std::vector<const MachineItem*>& machines, const ArithmeticKey& arithmetic, Layout layout) {
+  prefer(machines, [&](const MachineItem* m) { return m->second.arithmetic.pure_half == arithmetic.pure_half; });
+  prefer(machines, [&](const MachineItem* machine) { return machine->first.layout == layout; });
+}
+
+/// Those that a device was measured as, but for probes: in this arithmetic, and in this layout if there are any.
+std::vector<const MachineItem*> measured_as(std::vector<const MachineItem*> machines, const ArithmeticKey& arithmetic,
+                                            Layout layout) {
+  std::erase_if(machines, [&](const MachineItem* machine) {
+    return machine->first.probe || !same_rates(machine->second.arithmetic, arithmetic);
+  });
+  prefer_alike(machines, arithmetic, layout);
+  return machines;
+}
+
 /// Those with the device's chip but for probes, which are of one card; where there are none, those of the generations
 /// next to it, before and after. In this arithmetic, and in this layout if there are any.
 std::vector<const MachineItem*> machines_like(const StepModel& model, const Chip& chip, const ArithmeticKey& arithmetic,
@@ -59,19 +74,17 @@ std::vector<const MachineItem*> machines_like(const StepModel& model, const Chip
     const int of_other = generation(machine->second.chip.arch).value_or(-1);
     return of_other == before || of_other == after;
   });
-  prefer(machines, [&](const MachineItem* m) { return m->second.arithmetic.pure_half == arithmetic.pure_half; });
-  prefer(machines, [&](const MachineItem* machine) { return machine->first.layout == layout; });
+  prefer_alike(machines, arithmetic, layout);
   return machines;
 }
 
-/// Fills in the means of parameters and of effects, these as if one more device had shown none (docs/notes/optime.md,
-/// Chips).
+/// Fills in the means of parameters and of effects.
+/// @param chip  of the device that is asked for: machines with another one say nothing of its parameters
 void take_means(const StepModel& model, const std::vector<const MachineItem*>& machines, const Chip& chip,
                 KnownMachine& known) {
   std::map<std::string, double> rows_of;  // a device that was measured often counts once
   for (const MachineItem* item : machines) ++rows_of[item->first.device];
   double count = 0;
-  constexpr double unshown = 1;
   for (const MachineItem* item : machines) {
     const double weight = 1 / rows_of[item->first.device];
     count += weight;
@@ -82,15 +95,19 @@ void take_means(const StepModel& model, const std::vector<const MachineItem*>& m
     towards(known.effects.compute, machine.effects.compute);
     towards(known.effects.memory, machine.effects.memory);
   }
+  constexpr double unshown = 1;  // as if one more device had shown none (docs/notes/optime.md, Chips)
+  if (known.measured) return;
   for (double* effect : {&known.effects.compute, &known.effects.memory}) *effect *= count / (count + unshown);
 }
 
-/// The hosts of all machines with a chip, in any precision: a host does not compute.
-HostRange hosts_of(const StepModel& model, const Chip& chip, const StepParameters& parameters) {
+/// The hosts of machines in any precision: a host does not compute.
+/// @param parameters  that the effects are to be relative to
+template <class Predicate>
+HostRange hosts_of(const StepModel& model, const StepParameters& parameters, Predicate counts) {
   HostRange hosts{0, HUGE_VAL, -HUGE_VAL};
-  for (const auto& [key, machine] : model.machines) {
-    if (key.probe || machine.chip != chip) continue;
-    const double effect = machine.effects.host + model.parameters_of(key).host - parameters.host;
+  for (const MachineItem& machine : model.machines) {
+    if (machine.first.probe || !counts(machine)) continue;
+    const double effect = machine.second.effects.host + model.parameters_of(machine.first).host - parameters.host;
     hosts.fastest = std::min(hosts.fastest, effect);
     hosts.slowest = std::max(hosts.slowest, effect);
   }
@@ -125,13 +142,16 @@ KnownMachine known_machine(const StepModel& model, const MachineKey& asked, cons
     known.hosts = {known.effects.host, known.effects.host, known.effects.host, true};
     return known;
   }
-  known.measured = std::any_of(of_device.begin(), of_device.end(), [&](const MachineItem* machine) {
-    return !machine->first.probe && same_rates(machine->second.arithmetic, arithmetic);
-  });
-  if (const auto machines = machines_like(model, chip, arithmetic, asked.layout); !machines.empty()) {
+  std::vector<const MachineItem*> machines = measured_as(of_device, arithmetic, asked.layout);
+  known.measured = !machines.empty();
+  if (!known.measured) machines = machines_like(model, chip, arithmetic, asked.layout);
+  if (!machines.empty()) {
     known.in_layout = machines.front()->first.layout == asked.layout;
     take_means(model, machines, chip, known);
-    known.hosts = hosts_of(model, machines.front()->second.chip, known.parameters);
+    known.hosts = hosts_of(model, known.parameters, [&](const MachineItem& machine) {
+      return known.measured ? machine.first.device == asked.device
+                            : machine.second.chip == machines.front()->second.chip;
+    });
   }
   if (const auto host = probed_host(of_device)) {  // relative to the parameters of all machines
     const double effect = *host + host_effect(known.parameters, 1) - host_effect(model.parameters, 1);

@@ -23,12 +23,11 @@ struct KnownMachine {
   HostRange hosts;
 };
 
-/// Machine effects for a device and precision: the probe's if there is one, else the mean over the measured devices
-/// with such a chip (hardware.h), those in another layout only where there are none in this one; where there are none,
-/// over those with the last chip before it. All devices with one chip have the same, so that a device that is better in
-/// every rate is never expected to be slower. The host is not a property of the device, so its effect is a range: that
-/// of a probe in any precision if there is one; else all usual hosts and those that the chip was measured with, of
-/// which the one closest to the usual host is expected.
+/// Machine effects for a device and precision: the probe's if there is one; else the mean over its own measured
+/// machines; else that over measured devices with such a chip (hardware.h), those in another layout only where there
+/// are none in this one; where there are none, over those with the last chip before it. The host is not a property of
+/// the device, so its effect is a range: that of a probe in any precision if there is one; else all usual hosts and
+/// those that the device, or else the chip, was measured with, of which the one closest to the usual host is expected.
 /// @param asked  its source says nothing, its device is empty if the device was not measured
 [[nodiscard]] KnownMachine known_machine(const StepModel& model, const MachineKey& asked, const Chip& chip,
                                          const ArithmeticKey& arithmetic);

@@ -122,13 +122,13 @@ void StepFormula::set_groups(const StepParameters& p, const StepDevice& device, 
     group.seconds_per_byte =
         byte / std::exp(p.*group.memory) / (group.depthwise && emulated_half_ ? std::exp(p.emulated_depthwise) : 1);
     if (group.compute == nullptr) continue;
-    group.seconds_per_flop = (group.depthwise ? vector : group.conv ? conv : matrix) / std::exp(p.*group.compute);
-    if (static_cast<StepGroup>(i) == StepGroup::conv_forward && conv_matrix_units_)
-      group.seconds_per_flop /= std::exp(p.matrix_units_forward);
-    if (group.conv ? conv_matrix_units_ : matrix_units_) {
-      group.vector_ratio = std::max(1.0, vector / (group.conv ? conv : matrix));
-    }
+    group.matrix_units = group.conv ? conv_matrix_units_ : matrix_units_;
+    const double flop = group.depthwise ? vector : group.conv ? conv : matrix;
+    group.seconds_per_flop = flop / std::exp(p.*group.compute);
+    if (group.matrix_units) group.vector_ratio = std::max(1.0, vector / flop);
   }
+  if (conv_matrix_units_)
+    groups_[static_cast<std::size_t>(StepGroup::conv_forward)].seconds_per_flop /= std::exp(p.matrix_units_forward);
 }
 
 /// How much longer a product with the state takes because its rows, one for each sample, do not fill tiles of 32x32, or
@@ -302,6 +302,15 @@ void StepFormula::add_host(std::span<const StepKernel> kernels, std::size_t forw
   d.host = slopes.machine.host;
 }
 
+void StepFormula::add_matrix_units(const StepKernel& kernel, double compute, StepParameters& d) const {
+  const double vector_ratio = groups_[static_cast<std::size_t>(kernel.group)].vector_ratio;
+  const bool misses = !fills_matrix_units(kernel) && vector_ratio > 1;
+  const bool slowed = misses && !wants_sizes_ && misaligned_ < vector_ratio;
+  if (slowed) d.misaligned += compute;
+  if (!misses || slowed) d.matrix_units -= compute;
+  if (kernel.group == StepGroup::conv_forward) d.matrix_units_forward -= compute;
+}
+
 void StepFormula::add_products(const StepKernel& kernel, const Parts& part, double compute, StepParameters& d) const {
   const Group& group = groups_[static_cast<std::size_t>(kernel.group)];
   d.depth_half += compute * depth_half_ / (part.depth + depth_half_);
@@ -310,12 +319,7 @@ void StepFormula::add_products(const StepKernel& kernel, const Parts& part, doub
     d.grouped -= compute;
     if (kernel.channels_last) d.grouped_channels_last += compute;
   }
-  const bool misses = !fills_matrix_units(kernel) && group.vector_ratio > 1;
-  const bool slowed = misses && !wants_sizes_ && misaligned_ < group.vector_ratio;
-  if (slowed) d.misaligned += compute;
-  const bool on_matrix_units = !misses || slowed;
-  if ((group.conv ? conv_matrix_units_ : matrix_units_) && on_matrix_units) d.matrix_units -= compute;
-  if (kernel.group == StepGroup::conv_forward && conv_matrix_units_) d.matrix_units_forward -= compute;
+  if (group.matrix_units) add_matrix_units(kernel, compute, d);
   if (kernel.three_by_three && group.conv && has_winograd_) {
     (kernel.group == StepGroup::conv_weight ? d.winograd_weight : d.winograd) -= compute;
   }

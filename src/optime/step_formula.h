@@ -78,7 +78,7 @@ class StepFormula {
     double seconds_per_byte = 0, seconds_per_flop = 0;
     double StepParameters::*memory = nullptr;   ///< parameter of seconds_per_byte
     double StepParameters::*compute = nullptr;  ///< of seconds_per_flop; null: the group's time follows from its bytes
-    bool conv = false, depthwise = false;
+    bool conv = false, depthwise = false, matrix_units = false;
     double vector_ratio = 1;  ///< of kernels whose channels miss the matrix units
   };
   struct Parts;
@@ -105,6 +105,7 @@ class StepFormula {
   // waits for it last, and of `calls` calls of a kernel.
   void add_host(std::span<const StepKernel> kernels, std::size_t forward, std::size_t wait, StepSlopes& slopes) const;
   void add_kernel(const StepKernel& kernel, double calls, StepSlopes& slopes) const;
+  void add_matrix_units(const StepKernel& kernel, double compute, StepParameters& slopes) const;
   void add_products(const StepKernel& kernel, const Parts& part, double compute, StepParameters& slopes) const;
 
   std::array<Group, step_groups> groups_;

@@ -157,26 +157,27 @@ std::optional<Kernel> measured_class(const OpGraph& step, const StepKernel& part
   return kernel;
 }
 
-/// Measured devices of a class that a device without rows is at least as good as: it is not expected to be slower.
-std::vector<Hardware> surpassed_in(const KernelModel& model, const Device& device, Precision precision) {
-  std::vector<Hardware> surpassed;
-  if (model.devices.count(device.name) != 0) return surpassed;
+/// Devices with rows in a class beside one without: those that it is at least as good as, and the reverse.
+struct Neighbours {
+  std::vector<Hardware> worse, better;
+};
+
+Neighbours neighbours_in(const KernelModel& model, const Device& device, Precision precision) {
+  Neighbours neighbours;
+  if (model.devices.count(device.name) != 0) return neighbours;
   for (const auto& [name, known] : model.devices) {
     const ResolvedDevice listed = built_in_devices().resolve(name);
-    if (listed.origin == DeviceOrigin::row && is_at_least(device, *listed.device) &&
-        listed.device->matrix_flops(precision)) {
-      surpassed.push_back(hardware_of(*listed.device, precision));
-    }
+    if (listed.origin != DeviceOrigin::row || !listed.device->matrix_flops(precision)) continue;
+    if (is_at_least(device, *listed.device)) neighbours.worse.push_back(hardware_of(*listed.device, precision));
+    if (is_at_least(*listed.device, device)) neighbours.better.push_back(hardware_of(*listed.device, precision));
   }
-  return surpassed;
+  return neighbours;
 }
 
 /// A sum of many terms takes no longer than its halves one after the other.
-double seconds_of_class(const KernelModel& model, const Kernel& kernel, const Hardware& on,
-                        const KernelEstimate& estimate, std::span<const Hardware> surpassed) {
+double seconds_on(const KernelModel& model, const Kernel& kernel, const Hardware& on) {
   constexpr double long_sum = 8192;  // docs/notes/optime.md, What was worth how much
-  double sec = std::exp(estimate.log_sec);
-  for (const Hardware& other : surpassed) sec = std::min(sec, std::exp(model.predict(kernel, other, false).log_sec));
+  double sec = std::exp(model.predict(kernel, on, false).log_sec);
   if (kernel.kind == KernelClass::softmax || kernel.kind == KernelClass::layernorm) return sec;
   Kernel part = kernel;
   for (double parts = 2; part.k > long_sum; parts *= 2) {
@@ -186,11 +187,20 @@ double seconds_of_class(const KernelModel& model, const Kernel& kernel, const Ha
   return sec;
 }
 
+/// A device without rows is expected to be no slower than a worse one with rows, and no faster than a better one.
+double seconds_of_class(const KernelModel& model, const Kernel& kernel, const Hardware& on,
+                        const Neighbours& neighbours) {
+  double sec = seconds_on(model, kernel, on);
+  for (const Hardware& worse : neighbours.worse) sec = std::min(sec, seconds_on(model, kernel, worse));
+  for (const Hardware& better : neighbours.better) sec = std::max(sec, seconds_on(model, kernel, better));
+  return sec;
+}
+
 KernelTimes kernel_times(const KernelModels& models, const OpGraph& step, const Rates& rates,
                          const StepFormula& formula, std::span<const StepKernel> kernels) {
   KernelTimes times{formula_seconds(rates, formula, kernels), std::vector(kernels.size(), rates.width),
                     std::vector(kernels.size(), rates.provenance)};
-  std::map<KernelClass, std::vector<Hardware>> surpassed_by_class;
+  std::map<KernelClass, Neighbours> neighbours_by_class;
   const bool has_classes = rates.on.matrix.family != KernelFamily::none && !rates.on.fp64;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     if (kernels[i].group == StepGroup::unknown) {
@@ -204,9 +214,9 @@ KernelTimes kernel_times(const KernelModels& models, const OpGraph& step, const 
       const KernelModel* of_class = kernel ? models.of(kernel->kind) : nullptr;
       if (of_class == nullptr) continue;
       const KernelEstimate estimate = of_class->predict(*kernel, rates.on.matrix, false);
-      const auto [surpassed, is_new] = surpassed_by_class.try_emplace(kernel->kind);
-      if (is_new) surpassed->second = surpassed_in(*of_class, *rates.device, rates.precision);
-      times.sec[i] = seconds_of_class(*of_class, *kernel, rates.on.matrix, estimate, surpassed->second);
+      const auto [neighbours, is_new] = neighbours_by_class.try_emplace(kernel->kind);
+      if (is_new) neighbours->second = neighbours_in(*of_class, *rates.device, rates.precision);
+      times.sec[i] = seconds_of_class(*of_class, *kernel, rates.on.matrix, neighbours->second);
       if (is_half(rates.precision) && kernels[i].group == StepGroup::product && !kernels[i].aligned)
         times.sec[i] *= std::exp(rates.machine.parameters.misaligned);
       times.rests_on[i] = estimate.provenance;
@@ -309,17 +319,91 @@ MachineEffects slopes_of(const Rates& rates, const StepFormula& formula, const s
   return {by.compute * device.compute, by.memory * device.memory, rates.one_clock() ? 0 : by.host * host};
 }
 
+/// A step on one device.
+struct TimedStep {
+  Rates rates;
+  KernelTimes times;
+  StepClocks clocks;
+};
+
+/// @param log_host  logarithm of the seconds in which the host dispatches an operator; empty: as expected of the device
+TimedStep timed(const OpModelState& state, const StepQuestion& asked, bool is_learned,
+                const std::vector<StepKernel>& kernels, std::optional<double> log_host) {
+  TimedStep step{rates_for(state, asked, asked.precision, is_learned), {}, {}};
+  KnownMachine& machine = step.rates.machine;
+  if (log_host) machine.effects.host = *log_host - machine.parameters.host;
+  const StepFormula formula = step.rates.formula(machine.effects.host);
+  step.times = kernel_times(state.kernels, asked.step.graph(), step.rates, formula, kernels);
+  time_others(state, asked, is_learned, kernels, step.times);
+  step.clocks = clocks_of(asked.step.graph(), step.rates, formula, kernels, step.times);
+  return step;
+}
+
+/// What measured devices of its architecture say of a device, all with its host: it is expected to be no slower than
+/// those that it is at least as good as, and, if it was not measured, no faster than those at least as good as it.
+class Order {
+ public:
+  Order(const OpModelState& state, const StepQuestion& asked, const std::vector<StepKernel>& kernels,
+        const TimedStep& step)
+      : state_(state), asked_(asked), kernels_(kernels), step_(step) {
+    if (asked.device.kind != DeviceKind::gpu || step.rates.layers != nullptr || step.rates.machine.hosts.probed) return;
+    for (const auto& [key, machine] : state.steps.machines) {
+      if (key.probe || machine.chip.arch != asked.device.arch) continue;
+      const ResolvedDevice listed = built_in_devices().resolve(key.device);
+      if (listed.origin == DeviceOrigin::row && listed.device->name != asked.device.name) seconds_[listed.device];
+    }
+  }
+
+  /// Seconds of the step.
+  [[nodiscard]] double sec() {
+    double sec = no_slower_than_worse(asked_.device, step_.clocks.total_sec);
+    if (step_.rates.machine.measured) return sec;
+    for (const auto& [device, known] : seconds_) {
+      if (!is_at_least(*device, asked_.device)) continue;
+      if (const auto of_better = measured(*device)) sec = std::max(sec, no_slower_than_worse(*device, *of_better));
+    }
+    return sec;
+  }
+
+ private:
+  double no_slower_than_worse(const Device& device, double sec) {
+    for (const auto& [worse, known] : seconds_) {
+      if (!is_at_least(device, *worse)) continue;
+      if (const auto of_worse = measured(*worse)) sec = std::min(sec, *of_worse);
+    }
+    return sec;
+  }
+
+  /// Nothing where the device was measured in another arithmetic only.
+  std::optional<double> measured(const Device& device) {
+    std::optional<double>& known = seconds_.at(&device);
+    if (!known) {
+      const StepQuestion question{asked_.step,       device,        asked_.precision, asked_.cuda_graph,
+                                  asked_.conditions, asked_.network};
+      const KnownMachine& own = step_.rates.machine;
+      const bool has_rate = device.matrix_flops(computed_precision(device, asked_.precision)).has_value();
+      const TimedStep of_device =
+          has_rate ? timed(state_, question, true, kernels_, own.parameters.host + own.effects.host) : TimedStep{};
+      known = of_device.rates.machine.measured ? of_device.clocks.total_sec : 0;
+    }
+    return *known > 0 ? known : std::nullopt;
+  }
+
+  const OpModelState& state_;
+  const StepQuestion& asked_;
+  const std::vector<StepKernel>& kernels_;
+  const TimedStep& step_;
+  std::map<const Device*, std::optional<double>> seconds_;  // 0: not measured
+};
+
 }  // namespace
 
 StepAnswer predict_step(const OpModelState& state, const StepQuestion& asked, bool is_learned) {
   const OpGraph& step = asked.step.graph();
-  const Rates rates = rates_for(state, asked, asked.precision, is_learned);
   check_counts(step);
   const std::vector<StepKernel> kernels = step_kernels(asked.step);
-  const StepFormula formula = rates.formula(rates.machine.effects.host);
-  KernelTimes times = kernel_times(state.kernels, step, rates, formula, kernels);
-  time_others(state, asked, is_learned, kernels, times);
-  const StepClocks clocks = clocks_of(step, rates, formula, kernels, times);
+  const TimedStep here = timed(state, asked, is_learned, kernels, std::nullopt);
+  const auto& [rates, times, clocks] = here;
   const double width = half_width(rates, clocks, kernels, times);
 
   std::vector<std::size_t> longest_first(kernels.size());
@@ -334,8 +418,8 @@ StepAnswer predict_step(const OpModelState& state, const StepQuestion& asked, bo
   time.in_layout = rates.machine.in_layout;
   time.provenance = provenance_of(rates, clocks, times, longest_first);
   time.costliest = costliest(step, kernels, times, longest_first);
-  scale(time, std::exp(rates.log_factor));
-  answer.slopes = slopes_of(rates, formula, kernels, times);
+  scale(time, std::exp(rates.log_factor) * Order(state, asked, kernels, here).sec() / clocks.total_sec);
+  answer.slopes = slopes_of(rates, rates.formula(rates.machine.effects.host), kernels, times);
   return answer;
 }
 

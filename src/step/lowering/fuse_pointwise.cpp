@@ -159,33 +159,51 @@ class Fusion {
     made.dispatched = op.dispatched;
   }
 
-  void fuse(OpGraph& to, const Chain& chain, std::int32_t name) const {
-    std::map<TensorId, std::int64_t> read, written;  // bytes, by storage
+  /// What a kernel of several operators reads that it did not make, and writes that others read.
+  struct Moved {
     std::vector<TensorId> in, out;
-    double flops = 0;
-    const Op* kind = &from_.ops()[chain.ops.front()];
+    std::map<TensorId, std::int64_t> read, written;  // bytes, by storage
+  };
+
+  void add_moved(const Op& op, Moved& moved) const {
+    for (const TensorId id : from_.inputs(op)) {
+      if (id == no_tensor || moved.written.count(storage(id)) != 0) continue;
+      if (moved.read.emplace(storage(id), from_.bytes(id)).second) moved.in.push_back(id);
+    }
+    for (const TensorId id : from_.outputs(op)) {
+      if (id == no_tensor) continue;
+      if (moved.written.emplace(storage(id), from_.bytes(id)).second && needed_[storage(id)]) moved.out.push_back(id);
+    }
+  }
+
+  /// The operator whose kind a kernel of several has: the last reduction, else the last elementwise one, else the
+  /// first.
+  [[nodiscard]] const Op& leading(const Chain& chain) const {
+    const Op* leading = &from_.ops()[chain.ops.front()];
     for (const std::size_t i : chain.ops) {
       const Op& op = from_.ops()[i];
-      flops += op.flops;
-      if (is_reduction(op.kind) || (!is_reduction(kind->kind) && traits_of(op.kind).group == StepGroup::elementwise))
-        kind = &op;
-      for (const TensorId id : from_.inputs(op)) {
-        if (id == no_tensor || written.count(storage(id)) != 0) continue;
-        if (read.emplace(storage(id), from_.bytes(id)).second) in.push_back(id);
-      }
-      for (const TensorId id : from_.outputs(op)) {
-        if (id == no_tensor) continue;
-        if (written.emplace(storage(id), from_.bytes(id)).second && needed_[storage(id)]) out.push_back(id);
-      }
+      const bool elementwise = traits_of(op.kind).group == StepGroup::elementwise;
+      if (is_reduction(op.kind) || (!is_reduction(leading->kind) && elementwise)) leading = &op;
     }
-    if (out.empty()) out.push_back(from_.outputs(from_.ops()[chain.ops.back()])[0]);
-    Op& made = to.add_op(kind->kind, kind->phase, kind->layer, in, out);
-    made.type = kind->type;
+    return *leading;
+  }
+
+  void fuse(OpGraph& to, const Chain& chain, std::int32_t name) const {
+    Moved moved;
+    double flops = 0;
+    for (const std::size_t i : chain.ops) {
+      flops += from_.ops()[i].flops;
+      add_moved(from_.ops()[i], moved);
+    }
+    if (moved.out.empty()) moved.out.push_back(from_.outputs(from_.ops()[chain.ops.back()])[0]);
+    const Op& kind = leading(chain);
+    Op& made = to.add_op(kind.kind, kind.phase, kind.layer, moved.in, moved.out);
+    made.type = kind.type;
     made.name = name;
     made.flops = flops;
     made.bytes_read = made.bytes_written = 0;
-    for (const TensorId id : in) made.bytes_read += read.at(storage(id));
-    for (const TensorId id : out) made.bytes_written += written.at(storage(id));
+    for (const TensorId id : moved.in) made.bytes_read += moved.read.at(storage(id));
+    for (const TensorId id : moved.out) made.bytes_written += moved.written.at(storage(id));
   }
 
   const OpGraph& from_;
