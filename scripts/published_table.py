@@ -176,19 +176,21 @@ class Programs:
             self.network_errors[name] = error if "not known" in error else ""
         return self.network_errors[name]
 
-    def device(self, text):
-        """The catalogue's name. A variant that the text leaves open is the one of servers (SXM)."""
+    def device(self, text, memory=False):
+        """The catalogue's name. A variant that the text leaves open is the one of servers (SXM). A card whose owner gave it
+        more memory is as fast as others, but for --memory another one."""
+        likely = re.search(r"not stated \((\S+) likely\)", text)
+        text = likely.group(1) if likely else text
+        if text.startswith("not stated"):
+            raise Unmapped("device not stated")
+        text = re.sub(r" GPU \((\d+) cores\)", r" \1-core GPU", text.replace("Radeon Instinct ", ""))
         bare = re.sub(r"\(.*?\)", "", text).strip()
-        if bare.startswith("not stated"):
-            likely = re.search(r"\((\S+) likely\)", text)
-            if not likely:
-                raise Unmapped("device not stated")
-            bare = likely.group(1)
         edition = re.search(r"\((\d+) GB edition\)", text)
         size = edition or re.search(r"-(\d+)GB\b", bare)
-        for name in (bare, re.sub(r"-\d+GB\b", "", bare), re.sub(r"-\d+GB\b", "", bare.replace("-", " "))):
+        without = [re.sub(r"-\d+GB\b", "", name) for name in (bare, bare.replace("-", " "), re.sub("[()]", "", text))]
+        for name in (bare, *without, without[0] + " Edition"):
             found = self.aliases.get(key_of(name), set())
-            if size:
+            if size and (memory or not edition):
                 found = {device for device in found if self.memory_is(device, float(size.group(1)))}
             servers = {device for device in found if "SXM" in device} or found
             if found:
@@ -239,12 +241,15 @@ IS_TEXT = re.compile(r"llama|mistral|mixtral|qwen|gemma|falcon|phi|stablelm|baic
                      r"zephyr|moe|opt-|pythia|\bt5|transformer|lora|xl base")
 
 
-def mean_of_cut(mean, deviation, longest):
-    """Mean tokens of log-normally distributed texts that are cut at `longest`."""
-    normal = statistics.NormalDist().cdf
-    sigma = math.sqrt(math.log1p((deviation / mean) ** 2))
-    at = (math.log(longest) - math.log(mean)) / sigma + sigma / 2
-    return mean * normal(at - sigma) + longest * (1 - normal(at))
+# Where a source states the longest text alone, the mean is taken to lie between an eighth of it and all of it, the
+# logarithm of one share as likely as that of another: the middle, and the half width that holds 90 % of them.
+SHORTEST = 1 / 8
+MIDDLE, HALF_WIDTH = math.sqrt(SHORTEST), -0.45 * math.log(SHORTEST)
+
+
+def knows_length(row):
+    """Whether the mean length of a row's texts is known."""
+    return bool(number(row["tokens_per_sample"])) or not row["seq_len"].startswith("<=")
 
 
 def sequence_of(row, memory):
@@ -252,17 +257,14 @@ def sequence_of(row, memory):
     stated = re.match(r"(<=)?\s*(\d+)", row["seq_len"])
     padded = next((length for (source, word), length in LENGTHS.items()
                    if row["source"].startswith(source) and word in row["notes"]), None)
-    cut = re.search(r"text of (\d+) \+- (\d+) tokens cut there", row["seq_len"])
     if memory:
         return stated.group(2) if stated else padded
     mean = number(row["tokens_per_sample"])
-    if not mean and cut:
-        mean = mean_of_cut(float(cut.group(1)), float(cut.group(2)), float(stated.group(2)))
     if mean or padded:
         return str(round(mean)) if mean else padded
-    if not stated or stated.group(1):
+    if not stated:
         raise Unmapped("unknown_length")
-    return stated.group(2)
+    return stated.group(2) if knows_length(row) else str(round(MIDDLE * float(stated.group(2))))
 
 
 def precision_of(row):
@@ -397,13 +399,15 @@ def refuse_unmappable(row, notes, memory):
         raise Unmapped("unknown batch")
     if not memory and not number(row["ms_per_step"]):
         raise Unmapped("unknown time")
+    if not memory and row["source"].startswith("NVIDIA/DeepLearningExamples") and row["seq_len"] == "512":
+        raise Unmapped("unknown_length")  # its pre-training sorts shorter texts together
 
 
 def request_of(row, notes, programs, memory):
     """The request of a row, an object of a workload's fields. @throws Unmapped"""
     refuse_unmappable(row, notes, memory)
     request = network_and_input(row, programs, memory)
-    request.update(device=programs.device(row["gpu"]), batch_size=int(number(row["batch_per_gpu"])),
+    request.update(device=programs.device(row["gpu"], memory), batch_size=int(number(row["batch_per_gpu"])),
                    optimizer=optimizer_of(row, notes), accumulate=accumulation_of(row), **precision_of(row),
                    **program_of(row, notes))
     targets = "attention"
@@ -460,6 +464,10 @@ def ask_time(programs, cases, model=None):
             continue
         micro = int(case["request"].get("accumulate", 1)) if case["row"]["step_is"] == "micro" else 1
         time = answer["time_sec"]
+        if not knows_length(case["row"]):
+            for quantile in ("p05", "p95"):
+                width = math.hypot(math.log(time[quantile] / time["p50"]), HALF_WIDTH)
+                time[quantile] = time["p50"] * math.exp(width if quantile == "p95" else -width)
         for name, quantile in (("predicted_ms", "p50"), ("p05_ms", "p05"), ("p95_ms", "p95")):
             case[name] = time[quantile] / steps / micro * 1e3
         case["verdict"] = answer.get("verdict")
@@ -571,7 +579,7 @@ def out_row(case, units):
             "p05_ms": case.get("p05_ms"), "p95_ms": case.get("p95_ms"),
             "memory_kind": row["memory_kind"] or None, "measured_gb": measured * unit / GB if measured else None,
             "predicted_gb": bytes_of["predicted"], "upper_gb": bytes_of["upper"], "oom": case["oom"],
-            "verdict": case.get("verdict")}
+            "verdict": case.get("verdict"), "knows_length": knows_length(row)}
 
 
 def summary(errors, covered, widths):
@@ -584,7 +592,7 @@ def summary(errors, covered, widths):
 
 
 def print_groups(rows, memory):
-    """Errors are predicted / measured - 1; coverage is of p05..p95, or of the upper bound; width is p95/p05, or
+    """Times of texts whose length is not known are left out. Errors are predicted / measured - 1; coverage is of p05..p95, or of the upper bound; width is p95/p05, or
     upper / measured."""
     def numbers(group):
         errors, covered, widths = [], [], []
@@ -601,7 +609,8 @@ def print_groups(rows, memory):
         return summary(errors, covered, widths)
 
     value = "measured_gb" if memory else "measured_ms"
-    scored = [row for row in rows if row[value] and row["predicted_gb" if memory else "predicted_ms"]]
+    scored = [row for row in rows if row[value] and row["predicted_gb" if memory else "predicted_ms"]
+              and (memory or row["knows_length"])]
     head = ("upper holds", "upper/m.") if memory else ("coverage", "p95/p05")
     print(f"{'':62} {'n':>5} {'median':>8} {'mean':>8} {'bias':>8} {head[0]:>9} {head[1]:>9}")
     for names in (("source", "network", "method", "gpu"), ("source",), ("method",), ("memory_kind",), ()):
@@ -672,6 +681,9 @@ def main():
         print_memory_verdicts(out, scored, asked)
         for source, unit in sorted(units.items()):
             print(f"{source}: GB of {'10^9' if unit == GB else '2^30'} bytes")
+    else:
+        asked = sum(1 for row in rows if row["gpus"] == "1" and number(row["ms_per_step"]) and number(row["batch_per_gpu"]))
+        print(f"rows on one GPU with time and batch: {asked}, answered: {len(out)} ({len(out) / max(1, asked):.3f})")
     print("unmapped:")
     for reason, count in unmapped.most_common():
         print(f"  {count:5} {reason}")

@@ -50,6 +50,18 @@ TEST(Forecast, EveryReasonHasItsWord) {
   EXPECT_EQ(to_string(DomainViolation::unknown_op), "unknown_op");
 }
 
+TEST(Forecast, AStepOfManyBatchesIsAsWellKnownAsOneOfOne) {
+  const TimeRegressor model = TimeRegressor::standard();
+  Workload job = Workload::zoo("resnet50", 32);
+  job.device = "A100-SXM4-80GB";
+  const auto width = [&](std::int64_t batches) {
+    job.accumulate = batches;
+    const Quantiles sec = forecast(model, job, {}).step_sec;
+    return std::log(sec.p95 / sec.p05);
+  };
+  EXPECT_NEAR(width(16), width(1), 0.1 * width(1));
+}
+
 TEST(Forecast, WhatIsNotStatedWidensTheIntervalByWhatItIsWorth) {
   const TimeRegressor model = TimeRegressor::standard();
   Workload job = Workload::zoo("resnet50", 64);

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "optime/hardware.h"
@@ -46,8 +47,11 @@ const OpGraph& graph_of(const std::string& network, std::int64_t batch, Precisio
 
 /// Seconds of a step; 0 where the device has no such peak.
 double seconds(const std::string& network, std::int64_t batch, const Device& device, Precision precision) {
-  if (!device.matrix_flops(computed_precision(device, precision))) return 0;
-  return OpTimeModel::standard().predict(graph_of(network, batch, precision), device, precision).sec.p50;
+  static std::map<std::tuple<std::string, std::int64_t, std::string, Precision>, double> known;
+  const auto [found, is_new] = known.try_emplace({network, batch, device.name, precision}, 0);
+  if (is_new && device.matrix_flops(computed_precision(device, precision)))
+    found->second = OpTimeModel::standard().predict(graph_of(network, batch, precision), device, precision).sec.p50;
+  return found->second;
 }
 
 TEST(Laws, ABetterDeviceIsNeverSlower) {

@@ -17,7 +17,7 @@ enum class KernelFamily { none, pascal, volta_turing, ampere_ada, cdna };
 [[nodiscard]] std::string_view to_string(KernelFamily family);
 
 /// Devices whose rates fall short of their peaks alike: of one architecture, apart the chips of data centres, which
-/// have the units for double precision and another memory.
+/// have the units for double precision (an H20 has them, too, though they are cut) and another memory.
 struct Chip {
   std::string arch;  ///< as in the catalogue
   bool data_centre = false;
@@ -27,7 +27,8 @@ struct Chip {
 [[nodiscard]] Chip chip_of(const Device& device);
 
 /// Whether a device is another one of the same architecture, and at least as good in everything that the catalogue
-/// says.
+/// says of both. A peak that is missing does not exist; a cache, clock, power or number of multiprocessors that is
+/// missing is not known, so that nothing follows.
 [[nodiscard]] bool is_at_least(const Device& better, const Device& other);
 
 /// The place of an architecture among NVIDIA's, from the oldest on; empty for another one's.
@@ -48,7 +49,8 @@ struct Hardware {
   double threads = 0;  ///< that its multiprocessors hold at once
   double l2 = 0;
   double l2_partitions = 1;
-  /// Share of `flops` that the power limit allows under load, 0 to 1; 1 where clock, power or process are unknown.
+  /// Share of `flops` that the power limit allows under load, 0 to 1; 1 where clock, power or process are unknown. No
+  /// device of the catalogue sustains less than a worse one.
   double power_share = 1;
 };
 

@@ -263,16 +263,23 @@ StepClocks clocks_of(const OpGraph& step, const Rates& rates, const StepFormula&
   return rates.one_clock() ? StepClocks{clocks.device_sec, clocks.device_sec, 0} : clocks;
 }
 
+/// A step on one device.
+struct TimedStep {
+  Rates rates;
+  KernelTimes times;
+  StepClocks clocks;
+};
+
 /// Half width of the 90 % interval of the step's log time. Errors of one device's kernels go together; the host's are a
 /// factor of two, or what the hosts that the device may have differ by.
-double half_width(const Rates& rates, const StepClocks& clocks, const std::vector<StepKernel>& kernels,
-                  const KernelTimes& times) {
+double half_width(const OpGraph& step, const TimedStep& timed, const std::vector<StepKernel>& kernels) {
+  const auto& [rates, times, clocks] = timed;
   const double total = clocks.total_sec, on_device = std::min(1.0, clocks.device_sec / total);
   double host_width = (1 - on_device) * unknown_half_width;
   const HostRange& hosts = rates.machine.hosts;
   if (hosts.slowest > hosts.fastest && !rates.one_clock()) {
     const auto log_with = [&](double host) {
-      return std::log(rates.formula(host).clocks(kernels, times.sec).total_sec / total);
+      return std::log(clocks_of(step, rates, rates.formula(host), kernels, times).total_sec / total);
     };
     host_width = std::max({host_width, log_with(hosts.slowest), -log_with(hosts.fastest)});
   }
@@ -318,13 +325,6 @@ MachineEffects slopes_of(const Rates& rates, const StepFormula& formula, const s
   const double host = rates.machine.hosts.probed ? known_deviation.host : unknown_deviation.host;
   return {by.compute * device.compute, by.memory * device.memory, rates.one_clock() ? 0 : by.host * host};
 }
-
-/// A step on one device.
-struct TimedStep {
-  Rates rates;
-  KernelTimes times;
-  StepClocks clocks;
-};
 
 /// @param log_host  logarithm of the seconds in which the host dispatches an operator; empty: as expected of the device
 TimedStep timed(const OpModelState& state, const StepQuestion& asked, bool is_learned,
@@ -404,7 +404,7 @@ StepAnswer predict_step(const OpModelState& state, const StepQuestion& asked, bo
   const std::vector<StepKernel> kernels = step_kernels(asked.step);
   const TimedStep here = timed(state, asked, is_learned, kernels, std::nullopt);
   const auto& [rates, times, clocks] = here;
-  const double width = half_width(rates, clocks, kernels, times);
+  const double width = half_width(step, here, kernels);
 
   std::vector<std::size_t> longest_first(kernels.size());
   std::iota(longest_first.begin(), longest_first.end(), std::size_t{0});
