@@ -405,14 +405,14 @@ std::vector<std::size_t> by_length(const KernelTimes& times) {
 }
 
 /// Some kernels of a step, one after the other.
-struct StepPart {
+struct KernelPart {
   TimedStep timed;
   std::vector<StepKernel> kernels;
 };
 
 template <class Wanted>
-StepPart part_of(const OpGraph& step, const StepPart& whole, const Wanted& wanted) {
-  StepPart part{{whole.timed.rates, {}, {}}, {}};
+KernelPart part_of(const OpGraph& step, const KernelPart& whole, const Wanted& wanted) {
+  KernelPart part{{whole.timed.rates, {}, {}}, {}};
   KernelTimes& times = part.timed.times;
   for (std::size_t i = 0; i < whole.kernels.size(); ++i) {
     if (!wanted(whole.kernels[i].op)) continue;
@@ -429,7 +429,7 @@ StepPart part_of(const OpGraph& step, const StepPart& whole, const Wanted& wante
 Quantiles about(double sec, double width) { return {sec * std::exp(-width), sec, sec * std::exp(width)}; }
 
 /// Without the fixed time of a step. @returns nothing if there are no kernels
-std::optional<Quantiles> seconds_of(const OpGraph& step, const StepPart& part) {
+std::optional<Quantiles> seconds_of(const OpGraph& step, const KernelPart& part) {
   if (part.kernels.empty()) return std::nullopt;
   const Rates& rates = part.timed.rates;
   const double fixed = rates.one_clock() ? 0 : rates.formula(rates.machine.effects.host).clocks({}, {}).total_sec;
@@ -462,10 +462,10 @@ LayerTime predict_own_kernels(const OpModelState& state, const LayerStep& layer,
                               bool is_learned) {
   const OpGraph& step = asked.step.graph();
   check_counts(step);
-  StepPart whole;
+  KernelPart whole;
   whole.kernels = step_kernels(asked.step);
   whole.timed = timed(state, asked, is_learned, whole.kernels, std::nullopt);
-  const StepPart own = part_of(step, whole, [&](std::size_t op) { return layer.own[op]; });
+  const KernelPart own = part_of(step, whole, [&](std::size_t op) { return layer.own[op]; });
   const auto of_phase = [&](Phase phase) {
     return seconds_of(step, part_of(step, own, [&](std::size_t op) { return step.ops()[op].phase == phase; }));
   };
