@@ -166,10 +166,10 @@ Neighbours neighbours_in(const KernelModel& model, const Device& device, Precisi
   Neighbours neighbours;
   if (model.devices.count(device.name) != 0) return neighbours;
   for (const auto& [name, known] : model.devices) {
-    const ResolvedDevice listed = built_in_devices().resolve(name);
-    if (listed.origin != DeviceOrigin::row || !listed.device->matrix_flops(precision)) continue;
-    if (is_at_least(device, *listed.device)) neighbours.worse.push_back(hardware_of(*listed.device, precision));
-    if (is_at_least(*listed.device, device)) neighbours.better.push_back(hardware_of(*listed.device, precision));
+    const Device* other = built_in_device(name);
+    if (other == nullptr || !other->matrix_flops(precision)) continue;
+    if (is_at_least(device, *other)) neighbours.worse.push_back(hardware_of(*other, precision));
+    if (is_at_least(*other, device)) neighbours.better.push_back(hardware_of(*other, precision));
   }
   return neighbours;
 }
@@ -349,8 +349,8 @@ class Order {
     if (asked.device.kind != DeviceKind::gpu || step.rates.layers != nullptr || step.rates.machine.hosts.probed) return;
     for (const auto& [key, machine] : state.steps.machines) {
       if (key.probe || machine.chip.arch != asked.device.arch) continue;
-      const ResolvedDevice listed = built_in_devices().resolve(key.device);
-      if (listed.origin == DeviceOrigin::row && listed.device->name != asked.device.name) seconds_[listed.device];
+      const Device* measured = built_in_device(key.device);
+      if (measured != nullptr && measured->name != asked.device.name) seconds_[measured];
     }
   }
 
