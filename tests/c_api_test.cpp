@@ -405,7 +405,7 @@ TEST_F(CApi, WorkloadsTakeFieldsAndFiles) {
   expect_refused(perfpred_workload_set(job, "batch_size", "0"), "batch_size");
   expect_refused(perfpred_workload_set(job, "colour", "1"), "colour");
   EXPECT_THAT(key(), HasSubstr("batch_size=128"));
-  const std::string config = std::string(PERFPRED_SOURCE_DIR) + "/tests/data/transformers/" + PERFPRED_TEST_CONFIG;
+  const std::string config = std::string(PERFPRED_SOURCE_DIR) + "/tests/data/transformers/bert.json";
   const Json answer = Json::parse(
       forecast_of(model, Json({{"config", config}, {"batch_size", 4}, {"input", 128}, {"device", "T4"}}).dump()));
   EXPECT_THAT(answer.at("key").get<std::string>(), HasSubstr("network=config:"));

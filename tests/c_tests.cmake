@@ -4,7 +4,6 @@ enable_language(C)
 foreach(name IN ITEMS c_api_test c_api_threads_test)
   target_link_libraries(${name} PRIVATE perfpred::c)
 endforeach()
-target_compile_definitions(c_api_test PRIVATE PERFPRED_TEST_CONFIG="bert.json")
 if(PERFPRED_SANITIZE)  # a sanitized library wants a caller of the same compiler
   return()
 endif()

@@ -27,8 +27,8 @@
 #ifndef PERFPRED_C_API_H
 #define PERFPRED_C_API_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include <stddef.h> /* NOLINT(modernize-deprecated-headers): C has no others */
+#include <stdint.h> /* NOLINT(modernize-deprecated-headers) */
 
 #ifdef __cplusplus
 extern "C" {

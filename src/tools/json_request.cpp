@@ -60,7 +60,9 @@ AskedJob read(const ModelRequests& requests, std::string_view text, const AskedT
   std::vector<SweptField> fields;
   std::string_view of_epochs;
   std::optional<std::string> step;
-  for (const auto& [name, value] : request.items()) {
+  for (const auto& item : request.items()) {
+    const std::string& name = item.key();
+    const nlohmann::json& value = item.value();
     if (value.is_null()) continue;
     const std::string given = option_text(name, value);
     const auto term = std::find_if(known.begin(), known.end(), [&](const Term& one) { return one.name == name; });

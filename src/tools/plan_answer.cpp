@@ -100,7 +100,9 @@ std::optional<double> PlanTerms::price(const RunPlan& plan) const {
 PlanTerms read_plan_terms(const json& options, std::span<const std::string_view> other) {
   if (!options.is_object()) throw InputError("the options of a plan are a JSON object");
   PlanTerms terms;
-  for (const auto& [name, value] : options.items()) {
+  for (const auto& item : options.items()) {
+    const std::string& name = item.key();
+    const json& value = item.value();
     if (value.is_null() || std::find(other.begin(), other.end(), name) != other.end()) continue;
     const ValuePlace place{{}, 0, name};
     const auto* known =
