@@ -238,6 +238,7 @@ TEST(TrainingLog, OfMlperfIsReadBehindPrefixesAndRefusedWhereItContradictsItself
   const std::string third = log.substr(log.rfind('\n', log.find("epoch_start")) + 1, 40);
   for (const auto& [text, what] : std::vector<std::pair<std::string, std::string>>{
            {log + log, "a second run_start"},
+           {log.substr(0, log.find("epoch_stop")), "has no epoch_start with its epoch_stop"},
            {with(log, "\"epoch_stop\"", "\"epoch_start\""), "a second epoch_start before an epoch_stop"},
            {with(log, R"("global_batch_size", "value": 32)", R"("global_batch_size", "value": -1)"),
             "global_batch_size \"-1\" is not a positive integer"},

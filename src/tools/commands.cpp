@@ -62,6 +62,7 @@ const Command& command_named(std::string_view name) {
   const auto found = std::find_if(command_table.begin(), command_table.end(),
                                   [wanted](const Command& command) { return command.name == wanted; });
   if (found != command_table.end()) return *found;
+  if (name == "capture") throw InputError("capture is of the Python package: python -m perfpred.capture train.py");
   NearestName nearest{std::string(name)};
   for (const Command& command : command_table) nearest.offer(command.name, command.name);
   for (const OtherName& known : other_names) nearest.offer(known.name, known.name);

@@ -100,6 +100,7 @@ TEST(Command, NamesTheNearestOfAnUnknownOne) {
   for (const auto& [typed, message] : std::vector<std::pair<std::string, std::string>>{
            {"predct", "perfpred: no command \"predct\"; did you mean predict?\n"},
            {"fti", "perfpred: no command \"fti\"; did you mean fit?\n"},
+           {"capture", "perfpred: capture is of the Python package: python -m perfpred.capture train.py\n"},
            {"../sh", "perfpred: no command \"../sh\"; perfpred help lists them\n"},
            {"", "perfpred: no command \"\"; perfpred help lists them\n"}}) {
     const Finished finished = perfpred({typed});

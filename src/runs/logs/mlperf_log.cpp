@@ -60,6 +60,9 @@ class MlperfReader {
   }
 
   [[nodiscard]] TrainingLog result() {
+    if (log_.epoch_times.empty()) {
+      throw InputError(path_ + ": has no epoch_start with its epoch_stop; blocks of samples are not read");
+    }
     log_.epochs = static_cast<int>(log_.epoch_times.size());
     if (global_batch_) {
       const double batch = *global_batch_ / accumulate_;
