@@ -9,10 +9,8 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from perfpred.measure.errors import MeasureError
+from perfpred.measure.fields import OPTIMIZERS
 
-OPTIMIZERS = (
-    "none sgd momentum nesterov adam adamw adagrad adadelta rmsprop adam8bit adamw8bit paged_adamw8bit adafactor lion muon lamb"
-).split()
 _HALVES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 _INPUTS = ("input_ids", "pixel_values", "inputs_embeds", "input_values")  # of transformers, which are called by names
 _PACKED = {"Linear4bit": "nf4", "Linear8bitLt": "int8"}  # layers of bitsandbytes

@@ -20,6 +20,7 @@ from perfpred.capture.session import capture as captured_step
 from perfpred.measure import runs_file
 from perfpred.measure.callbacks import lightning_callback, trainer_callback
 from perfpred.measure.errors import MeasureError
+from perfpred.measure.fields import text_of
 from perfpred.measure.found import Found, first_call, replaced
 from perfpred.measure.monitor import Monitor, value_of
 from perfpred.measure.samples import MIN_SAMPLES, StepSamples, quantile
@@ -50,10 +51,6 @@ def _without_memory():
 
 def _cpu_name():
     return value_of("/proc/cpuinfo", "model name") or "unknown"
-
-
-def _shape_text(sizes):
-    return "x".join(str(size) for size in sizes)
 
 
 class _Clock:
@@ -139,12 +136,9 @@ class measure:
         self.row = None  # what was written, by column
         self.label = None  # what the samples say beside that: medians and means in seconds, and how they came about
         given = dict(fields, network=network, batch_size=batch_size, train_images=train_images)
-        self._given = {name: value for name, value in given.items() if value is not None}
-        for name in self._given:
-            if name not in runs_file.WORKLOAD or name in ("device", "threads", "cuda_graph"):
-                raise MeasureError(f"{name}: is no field of a workload; there are {', '.join(runs_file.WORKLOAD)}")
-        if isinstance(self._given.get("input"), (list, tuple)):
-            self._given["input"] = _shape_text(self._given["input"])
+        self._given = {name: text_of(name, value) for name, value in given.items() if value is not None}
+        if limit_sec is not None and not limit_sec > 0:
+            raise MeasureError(f"limit_sec {limit_sec} is not positive")
         if capture and network is not None:
             raise MeasureError("network and capture: the captured file names the network; say one of them")
         self._device = None if device is None else torch.device(device)
@@ -179,7 +173,7 @@ class measure:
     def __exit__(self, kind, error, trace):
         self._open.close()
         if self._session is not None:
-            self._end_capture(kind is None)
+            self._end_capture(False)  # the step has not ended
         if self.done:
             return
         if kind is None:
@@ -215,7 +209,7 @@ class measure:
     def _loader_begins(self, begin, _):
         def begun(loader):
             smaller_last = loader is self._found.loader and self._has_smaller_last(loader)
-            if smaller_last and self._clock is not None:
+            if smaller_last and self._next == self._sample:
                 self._drop_last()
             self._found.note_loader(loader)
             self._skips = True
@@ -233,7 +227,7 @@ class measure:
         self._window += self._clock.take(0)
         if self._window:
             self._window.pop()
-        elif self._samples is not None:
+        else:
             self._samples.drop_last()
 
     def note_loader(self, loader):
@@ -396,7 +390,7 @@ class measure:
         known = dict(found.fields(), **given)
         known.setdefault("batch_size", found.batch_size)
         if "input" not in known and found.input:
-            known["input"] = _shape_text(found.input)
+            known["input"] = text_of("input", found.input)
         if "optimizer" not in known:
             known["optimizer"] = found.optimizer()
         if "classes" not in known and found.classes:

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the columns of a workload may say (docs/formats.md): a row with anything else could not be read."""
+
+import re
+
+from perfpred.measure.errors import MeasureError
+
+OPTIMIZERS = (
+    "none sgd momentum nesterov adam adamw adagrad adadelta rmsprop adam8bit adamw8bit paged_adamw8bit adafactor lion muon lamb"
+).split()
+_WORDS = {
+    "optimizer": OPTIMIZERS,
+    "precision": "fp32 tf32 bf16 fp16 fp64 default unknown".split(),
+    "layout": ["nchw", "nhwc"],
+    "attention": ["sdpa", "eager"],
+    "optimizer_impl": ["fused", "foreach"],
+    "weights": "as_precision bf16 fp16 nf4 int8 int4".split(),
+    "loss": ["whole", "chunked"],
+    "padding": ["packed", "padded"],
+}
+_TEXTS = {  # a pattern, and what it is
+    **dict.fromkeys(("batch_size", "train_images", "accumulate"), ("[1-9][0-9]*", "a positive integer")),
+    "classes": ("[2-9]|[1-9][0-9]+", "an integer of at least 2"),
+    "input": ("[1-9][0-9]*(x[1-9][0-9]*)*", "sizes as 3x224x224"),
+    "checkpoint": ("none|all|[1-9][0-9]*", "none, all or a positive integer"),
+    "adapter": ("(lora|dora|adalora|ia3|adapter)(:[a-z0-9=,+]+)?", "an adapter as lora:r=16,targets=all"),
+    "network": (r"[^;\x00-\x1f]+", "a text without ; and control characters"),
+}
+NAMES = [*_WORDS, *_TEXTS]
+
+
+def text_of(name, value):
+    """A value as its column has it. Raises MeasureError for another name or value."""
+    if name not in NAMES:
+        raise MeasureError(f"{name}: is no field that can be said; there are {', '.join(sorted(NAMES))}")
+    if name == "input" and isinstance(value, (list, tuple)):
+        value = "x".join(str(size) for size in value)
+    text = str(value)
+    if name in _WORDS:
+        fits, expected = text in _WORDS[name], f"one of {', '.join(_WORDS[name])}"
+    else:
+        pattern, expected = _TEXTS[name]
+        fits = re.fullmatch(pattern, text) is not None
+    if not fits:
+        raise MeasureError(f"{name} {text!r} is not {expected}")
+    return text
