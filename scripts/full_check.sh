@@ -13,6 +13,7 @@
 #                 requirements.txt); writes the tables to build/full_check
 #   measure       perfpred.measure in the training loops of Lightning and transformers (of PYTHON)
 #   python        builds the wheel of python/, installs it in a fresh environment without PyTorch, tests it there, and its types
+#   notebooks     executes examples/notebooks in a fresh environment (with the PyTorch of PYTHON); an error of a cell fails
 #   gpu           scripts/gpu_check.sh, on a machine with a GPU, into build/full_check/gpu
 #   accuracy      the tables of op models and of regressors, from PERFPRED_REFERENCE_DIR
 #   answers       the 1,000 questions of scripts/compare_answers.py to OLD_BIN (bin of an earlier build) and this build
@@ -21,7 +22,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '3,20s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,21s/^# \{0,1\}//p' "$0"; }
 
 out=build/full_check
 python=${PYTHON:-python3}
@@ -30,6 +31,16 @@ release() {
   scripts/setup.sh
   cmake --preset release
   cmake --build --preset release
+}
+
+# A fresh environment in the folder $1, with the wheel of python/ and the packages that follow.
+wheel_in() {
+  scripts/setup.sh --core
+  rm -rf $out/wheel "$1"
+  "$python" -m venv "$1"
+  "$1/bin/pip" -q install build "${@:2}"
+  "$1/bin/python" -m build --wheel --outdir $out/wheel python
+  "$1/bin/pip" -q install $out/wheel/perfpred-*-py3-none-*.whl
 }
 
 check() {
@@ -70,14 +81,15 @@ check() {
       (cd python/tests && PYTHONPATH=.. "$python" -W ignore -m unittest -v test_measure test_measure_callbacks)
       ;;
     python)
-      scripts/setup.sh --core
-      rm -rf $out/wheel $out/python
-      "$python" -m venv $out/python
-      $out/python/bin/pip -q install build mypy numpy pandas
-      $out/python/bin/python -m build --wheel --outdir $out/wheel python
-      $out/python/bin/pip -q install $out/wheel/perfpred-*-py3-none-*.whl
+      wheel_in $out/python mypy numpy pandas
       (cd python/tests && PYTHONPATH='' ../../$out/python/bin/python -m unittest -v test_predict)
       (cd python && ../$out/python/bin/mypy)
+      ;;
+    notebooks)
+      wheel_in $out/notebooks nbclient ipykernel matplotlib pandas
+      "$python" -c 'import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))' \
+        >"$(echo $out/notebooks/lib/python*/site-packages)/torch.pth"
+      PYTHONPATH='' $out/notebooks/bin/jupyter-execute examples/notebooks/*.ipynb
       ;;
     gpu) scripts/gpu_check.sh $out/gpu ;;
     accuracy)
