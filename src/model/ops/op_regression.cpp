@@ -306,7 +306,9 @@ NearestRows OpPlaces::nearest(const ErrorSpread& errors, const OpPlace& place, c
     alike -= (features_.col(f) - static_cast<float>(place.features[f])).square();
   alike = (alike / static_cast<float>(2 * length2)).exp();
   thread_local Eigen::ArrayXf of_device;
-  of_device = (shared_.matrix() * shared_terms(place).matrix().transpose()).array();
+  of_device = Eigen::ArrayXf::Zero(within_.size());
+  const auto own = shared_terms(place);
+  for (Eigen::Index c = 0; c < own.size(); ++c) of_device += own[c] * shared_.col(c);
   thread_local std::vector<ErrorSpread::Terms> terms;
   terms.clear();
   for (const OpPlace& setting : settings_) terms.push_back(errors.terms(place, setting));
