@@ -13,7 +13,7 @@ constinit const std::array<StepParameter, sizeof(StepParameters) / sizeof(double
   constexpr std::string_view winograd_paper = "Lavin, Gray 2016: 2.25 to 4 times fewer products",
                              recurrent_paper = "Diamos et al. 2016, Persistent RNNs";
   return std::to_array<StepParameter>({
-      {"conv_forward", &P::conv_forward, {-0.78, 0.3}, "share of the peak, convolutions", steps},
+      {"conv_forward", &P::conv_forward, {-0.78, 0.18}, "share of the peak, convolutions", steps},
       {"conv_input", &P::conv_input, {-0.37, 0.3}, "share of the peak, gradients of inputs", steps},
       {"conv_weight", &P::conv_weight, {-0.06, 0.3}, "share of the peak, gradients of weights", steps},
       {"winograd", &P::winograd, {0.99, 0.3}, "factor by which 3x3 convolutions need less", winograd_paper},

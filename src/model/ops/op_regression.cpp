@@ -105,13 +105,6 @@ Eigen::MatrixXd covariance_of(const std::vector<OpError>& rows, const ErrorSprea
   return covariance;
 }
 
-/// What an error shares with others by the device: its slopes by effect, and the rest.
-Eigen::Array<float, 1, ByEffect::RowsAtCompileTime + 1> shared_terms(const OpPlace& place) {
-  Eigen::Array<float, 1, ByEffect::RowsAtCompileTime + 1> terms;
-  terms << place.slopes.transpose().cast<float>().array(), static_cast<float>(place.rest);
-  return terms;
-}
-
 using NearFeatures = Eigen::Array<double, Eigen::Dynamic, OpFeature::count, Eigen::ColMajor, NearestRows::max_rows>;
 
 /// How alike rows of features are to a place's, from row `first` on: many at once, for speed.
@@ -282,14 +275,14 @@ void OpPlaces::assign(std::span<const OpError> rows) {
   const auto n = static_cast<Eigen::Index>(rows.size());
   *this = {};
   features_.resize(n, OpFeature::count);
-  shared_.resize(n, ByEffect::RowsAtCompileTime + 1);
+  shared_.resize(n);
   within_.resize(n);
   std::map<std::uint64_t, std::size_t> found;
   for (Eigen::Index i = 0; i < n; ++i) {
     const OpPlace& place = rows[static_cast<std::size_t>(i)].place;
     features_.row(i) = place.features.transpose().cast<float>();
     const double deviation = std::max(place.deviation, 1e-6);
-    shared_.row(i) = shared_terms(place) / static_cast<float>(deviation);
+    shared_[i] = static_cast<float>(place.shared / deviation);
     within_[i] = static_cast<float>(place.within / deviation);
     network_.push_back(place.network);
     const auto [setting, is_new] = found.emplace(place.setting, settings_.size());
@@ -301,14 +294,10 @@ void OpPlaces::assign(std::span<const OpError> rows) {
 template <class Skip>
 NearestRows OpPlaces::nearest(const ErrorSpread& errors, const OpPlace& place, const Skip& skip) const {
   thread_local Eigen::ArrayXf alike;
-  alike = Eigen::ArrayXf::Zero(within_.size());
+  alike = Eigen::ArrayXf::Zero(shared_.size());
   for (Eigen::Index f = 0; f < features_.cols(); ++f)
     alike -= (features_.col(f) - static_cast<float>(place.features[f])).square();
   alike = (alike / static_cast<float>(2 * length2)).exp();
-  thread_local Eigen::ArrayXf of_device;
-  of_device = Eigen::ArrayXf::Zero(within_.size());
-  const auto own = shared_terms(place);
-  for (Eigen::Index c = 0; c < own.size(); ++c) of_device += own[c] * shared_.col(c);
   thread_local std::vector<ErrorSpread::Terms> terms;
   terms.clear();
   for (const OpPlace& setting : settings_) terms.push_back(errors.terms(place, setting));
@@ -317,9 +306,9 @@ NearestRows OpPlaces::nearest(const ErrorSpread& errors, const OpPlace& place, c
     const auto i = static_cast<std::size_t>(row);
     const ErrorSpread::Terms& share = terms[setting_[i]];
     const double network = network_[i] == place.network ? share.network : 0;
-    return of_device[row] * share.device + within * within_[row] * (alike[row] * share.features + network);
+    return place.shared * shared_[row] * share.device + within * within_[row] * (alike[row] * share.features + network);
   };
-  return {within_.size(), correlation, [&](Eigen::Index row) { return skip(static_cast<std::size_t>(row)); }};
+  return {shared_.size(), correlation, [&](Eigen::Index row) { return skip(static_cast<std::size_t>(row)); }};
 }
 
 OpRegression::Told OpRegression::told(const OpPlace& place) const {

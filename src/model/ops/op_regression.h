@@ -72,10 +72,8 @@ class OpPlaces {
   [[nodiscard]] NearestRows nearest(const ErrorSpread& errors, const OpPlace& place, const Skip& skip) const;
 
  private:
-  Eigen::ArrayXXf features_;  // rows x features
-  // Over the deviation: the nearest are those of the largest correlation.
-  Eigen::ArrayXXf shared_;  // rows x (slopes by effect, rest)
-  Eigen::ArrayXf within_;
+  Eigen::ArrayXXf features_;        // rows x features
+  Eigen::ArrayXf shared_, within_;  // over the deviation: the nearest are those of the largest correlation
   std::vector<std::uint64_t> network_;
   std::vector<std::size_t> setting_;  // of a row, as a place in settings_
   std::vector<OpPlace> settings_;     // a place in each
