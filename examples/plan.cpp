@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -88,8 +89,8 @@ void print_text(const RunPlan& plan, const PlanTerms& terms) {
   if (!plan.marginal.empty()) {
     std::printf("with more time\n  %12s %14s %18s\n", "budget_sec", "value", "value a minute");
     for (const LargerBudget& more : plan.marginal) {
-      std::printf("  %12lld %14.8g %18.6g\n", static_cast<long long>(terms.budget_sec() + more.extra_sec), more.value,
-                  more.value_per_minute);
+      const std::int64_t budget = terms.budget_sec() + more.extra_sec;
+      std::printf("  %12lld %14.8g %18.6g\n", static_cast<long long>(budget), more.value, more.value_per_minute);
     }
   }
   if (terms.pareto) {
