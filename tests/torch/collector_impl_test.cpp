@@ -73,7 +73,7 @@ TEST(Collector, MeasuresAgainWhatFailedOrWasDisturbed) {
   options.runs_csv = folder.file("runs.csv");
   std::vector<Workload> asked;
   for (const Outcome outcome : {Outcome::ok, Outcome::oom, Outcome::failed, Outcome::interrupted, Outcome::untrusted}) {
-    Run run;
+    perfpred::Run run;
     run.workload = Collector(options).placed(Workload::cifar_cnn(1, 2, 8 << asked.size()));
     run.timestamp_utc = "2026-01-02T03:04:05.678Z";
     run.framework = "libtorch";
