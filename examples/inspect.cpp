@@ -7,6 +7,7 @@
 #include <string>
 
 #include "graphs_option.h"
+#include "optime/layers/layer_step.h"
 #include "step_request.h"
 #include "tools/layer_answer.h"
 

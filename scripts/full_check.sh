@@ -34,14 +34,24 @@ release() {
   cmake --build --preset release
 }
 
-# A fresh environment in the folder $1, with the wheel of python/ and the packages that follow.
-wheel_in() {
+# The wheel of python/, built once for all names.
+wheel=
+build_wheel() {
+  [ -z "$wheel" ] || return 0
   scripts/setup.sh --core
-  rm -rf $out/wheel "$1"
+  rm -rf $out/wheel $out/build
+  "$python" -m venv $out/build
+  $out/build/bin/pip -q install build
+  $out/build/bin/python -m build --wheel --outdir $out/wheel python
+  wheel=$(echo $out/wheel/perfpred-*-py3-none-*.whl)
+}
+
+# A fresh environment in the folder $1, with the wheel and the packages that follow.
+wheel_in() {
+  build_wheel
+  rm -rf "$1"
   "$python" -m venv "$1"
-  "$1/bin/pip" -q install build "${@:2}"
-  "$1/bin/python" -m build --wheel --outdir $out/wheel python
-  "$1/bin/pip" -q install $out/wheel/perfpred-*-py3-none-*.whl
+  "$1/bin/pip" -q install "${@:2}" "$wheel"
 }
 
 # Puts the PyTorch of PYTHON into the environment in the folder $1.

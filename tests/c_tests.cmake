@@ -9,15 +9,7 @@ if(PERFPRED_SANITIZE)  # a sanitized library wants a caller of the same compiler
 endif()
 
 # The program of docs/guides/c_api.md, compiled as it stands there.
-set(page ${PROJECT_SOURCE_DIR}/docs/guides/c_api.md)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${page})
-file(READ ${page} text)
-string(FIND "${text}" "```c\n" begin)
-math(EXPR begin "${begin} + 5")
-string(SUBSTRING "${text}" ${begin} -1 text)
-string(FIND "${text}" "```" end)
-string(SUBSTRING "${text}" 0 ${end} text)
-file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/c_page.c CONTENT "${text}" @ONLY)
+perfpred_program_of(docs/guides/c_api.md c c_page.c)
 
 # perfpred_c_program(<name> <source> [flag...]): a test of a C99 program, which gets the path of the library.
 function(perfpred_c_program name source)

@@ -197,9 +197,10 @@ class PERFPRED_API OpGraph {
   Op& add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<const TensorId> inputs,
              std::span<const TensorId> outputs, bool transposed = false, bool causal = false);
 
-  /// Appends an operator of another graph as it is, its counts included. Its tensors and names are here under the same
-  /// numbers.
-  void add_copy(const OpGraph& from, const Op& op);
+  /// Appends an operator of another graph as it is, its counts included. Its tensors are here under their numbers plus
+  /// `offset`, its layer and name under the same numbers, unless the caller changes them.
+  /// @returns the operator; valid until the next one is added
+  Op& add_copy(const OpGraph& from, const Op& op, TensorId offset = 0);
 
   /// The same tensors, names, layout and repeats, without operators and frees.
   [[nodiscard]] OpGraph without_ops() const;

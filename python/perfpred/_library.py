@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import weakref
-from typing import Any, Callable, Dict, List, NoReturn, Optional, Tuple
+from typing import Any, Callable, Dict, NoReturn, Optional, Tuple
 
 __all__ = ["Error", "Handle", "InputError", "ModelError", "call", "json_of", "library", "text_of"]
 
@@ -34,7 +34,6 @@ _ERRORS = {"InputError": InputError, "ModelError": ModelError}
 
 _pointer, _text, _size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
 _doubles = ctypes.POINTER(ctypes.c_double)
-_integers = ctypes.POINTER(ctypes.c_int64)
 _out = ctypes.POINTER(ctypes.c_void_p)
 _as_text: Tuple[Any, ...] = (ctypes.c_char_p, _size, ctypes.POINTER(_size))
 
@@ -140,7 +139,3 @@ class Handle:
         free: Callable[[Any], None] = getattr(library(), f"perfpred_{kind}_free")
         self.value = out.value
         self.close = weakref.finalize(self, free, out.value)
-
-
-def double_array(values: List[float]) -> Any:
-    return (ctypes.c_double * len(values))(*values)

@@ -8,8 +8,8 @@ import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from perfpred._answers import Answer, Answers, Plan
-from perfpred._library import Handle, InputError, call, double_array, encoded, json_of, text_of
-from perfpred._values import combinations, encoded_json, plain
+from perfpred._library import Handle, InputError, call, encoded, json_of, text_of
+from perfpred._values import combinations, encoded_json
 
 __all__ = ["Model", "aggregate", "devices", "fit", "load", "observe", "plan", "predict"]
 

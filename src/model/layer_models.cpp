@@ -28,31 +28,12 @@ constexpr std::array<std::pair<std::string_view, bool LayerInputs::*>, 3> input_
 
 double log_of(double value) { return std::log10(std::max(value, 1.0)); }
 
-/// What the layer's own operators do.
-struct Work {
-  double flops = 0, bytes = 0;
-  double update_bytes = 0;  ///< the part of the optimizer
-};
-
-Work work_of(const LayerCase& layer, DeviceKind device) {
-  const LayerStep step = layer_step(layer, device);
-  Work work;
-  for (std::size_t i = 0; i < step.own.size(); ++i) {
-    if (!step.own[i]) continue;
-    const Op& op = step.executed.graph().ops()[i];
-    const auto bytes = static_cast<double>(op.bytes_read + op.bytes_written);
-    work.flops += op.flops;
-    work.bytes += bytes;
-    if (op.phase == Phase::optimizer) work.update_bytes += bytes;
-  }
-  return work;
-}
-
 /// log10 of seconds at the device's rates; 0 where they are unknown.
-std::pair<double, double> log_times_at_peak(const Work& work, const Device& device, Precision precision) {
+std::pair<double, double> log_times_at_peak(const OpTotals& work, const Device& device, Precision precision) {
   const std::optional<double> peak = device.matrix_flops(precision);
+  const auto bytes = static_cast<double>(work.bytes());
   return {peak && work.flops > 0 ? std::log10(work.flops / *peak) : 0.0,
-          device.mem_bw_gbs && work.bytes > 0 ? std::log10(work.bytes / (*device.mem_bw_gbs * 1e9)) : 0.0};
+          device.mem_bw_gbs && bytes > 0 ? std::log10(bytes / (*device.mem_bw_gbs * 1e9)) : 0.0};
 }
 
 }  // namespace
@@ -104,7 +85,8 @@ std::vector<std::string> layer_feature_names(LayerType type, const LayerInputs& 
 
 Features layer_features(const LayerCase& layer, const Device& device, const LayerInputs& inputs) {
   const LayerForm& form = form_of(layer.type);
-  const Work work = work_of(layer, device.kind);
+  LayerWork work = layer_work(layer, device.kind);
+  const auto log_bytes = [](const OpTotals& totals) { return log_of(static_cast<double>(totals.bytes())); };
   std::vector<double> values;
   for (const LayerSize& size : form.sizes) values.push_back(std::log2(static_cast<double>(layer.*size.member)));
   for (std::size_t i = 1; i < form.variants.size(); ++i) values.push_back(layer.variant == form.variants[i] ? 1 : 0);
@@ -115,13 +97,13 @@ Features layer_features(const LayerCase& layer, const Device& device, const Laye
                                                layer.padding != 0 ? 1.0 : 0.0,
                                                layer.input_gradient ? 1.0 : 0.0,
                                                layer.backward ? 1.0 : 0.0,
-                                               log_of(work.update_bytes),
+                                               log_bytes(work.phases[Phase::optimizer]),
                                                half ? 1.0 : 0.0};
   values.insert(values.end(), flags);
-  if (inputs.compute) values.push_back(log_of(work.flops));
-  if (inputs.memory) values.insert(values.end(), {log_of(work.bytes), log_of(layer_bytes(layer))});
+  if (inputs.compute) values.push_back(log_of(work.totals.flops));
+  if (inputs.memory) values.insert(values.end(), {log_bytes(work.totals), log_of(layer_bytes(layer))});
   if (inputs.time) {
-    const auto [compute, memory] = log_times_at_peak(work, device, layer.precision);
+    const auto [compute, memory] = log_times_at_peak(work.totals, device, layer.precision);
     values.insert(values.end(), {compute, memory});
   }
   return Eigen::Map<const Eigen::VectorXd>(values.data(), static_cast<Eigen::Index>(values.size()));

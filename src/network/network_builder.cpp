@@ -430,9 +430,8 @@ LayerId NetworkBuilder::window_mask(LayerId scores, std::int64_t heads, const Ro
 }
 
 LayerId NetworkBuilder::window_bias(std::string_view name, std::int64_t heads, const RolledWindows& windows) {
-  const bool rolled = windows.shift[0] > 0 || windows.shift[1] > 0;
   const std::int64_t positions = windows.size * windows.size;
-  const std::int64_t samples = rolled ? batch_size_ * windows.count[0] * windows.count[1] : 1;
+  const std::int64_t samples = windows.rolled() ? batch_size_ * windows.count[0] * windows.count[1] : 1;
   return append({.kind = LayerKind::window_bias,
                  .kernel = {windows.size, windows.size},
                  .stride = windows.count,
@@ -502,7 +501,7 @@ LayerId NetworkBuilder::eager_attention(LayerId query, LayerId key, LayerId valu
   }
   if (style.causal) scores = view(LayerKind::causal_mask, scores);
   LayerId probabilities = view(LayerKind::softmax, scores);
-  if (style.dropout > 0) probabilities = with_value(LayerKind::dropout, probabilities, style.dropout);
+  probabilities = at_chance(LayerKind::dropout, probabilities, style.dropout);
   return merge_heads(matmul(probabilities, v, false), style.heads);
 }
 

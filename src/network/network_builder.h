@@ -46,6 +46,8 @@ struct ExpertStyle {
 struct RolledWindows {
   std::int64_t size;                         ///< rows and columns of a window
   std::array<std::int64_t, 2> count, shift;  ///< windows of an image, and how far it was rolled: in rows and columns
+
+  [[nodiscard]] bool rolled() const { return shift[0] > 0 || shift[1] > 0; }
 };
 
 /// A stack of recurrent layers.
@@ -108,6 +110,10 @@ class NetworkBuilder {
   LayerId add(LayerId x, LayerId y, bool in_place = false);
   LayerId mul(LayerId x, LayerId scale);
   LayerId with_value(LayerKind kind, LayerId x, double value);  ///< scale, dropout, stochastic_depth
+  /// The same with a probability, which is no layer where it is 0.
+  LayerId at_chance(LayerKind kind, LayerId x, double probability) {
+    return probability > 0 ? with_value(kind, x, probability) : x;
+  }
   LayerId layer_scale(LayerId x, std::string_view name);
   /// The image weighted per channel: pooled, two 1x1 convolutions `name.fc1` and `name.fc2`, multiplied.
   LayerId squeeze_excitation(LayerId x, std::string_view name, std::int64_t squeezed, LayerKind inner, LayerKind outer);

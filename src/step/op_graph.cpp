@@ -114,12 +114,13 @@ Op& OpGraph::add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<cons
   return op;
 }
 
-void OpGraph::add_copy(const OpGraph& from, const Op& op) {
+Op& OpGraph::add_copy(const OpGraph& from, const Op& op, TensorId offset) {
   Op& made = ops_.emplace_back(op);
   made.first_operand_ = static_cast<std::uint32_t>(operands_.size());
   for (const std::span<const TensorId> operands : {from.inputs(op), from.outputs(op)}) {
-    operands_.insert(operands_.end(), operands.begin(), operands.end());
+    for (const TensorId id : operands) operands_.push_back(id == no_tensor ? id : id + offset);
   }
+  return made;
 }
 
 OpGraph OpGraph::without_ops() const {

@@ -67,7 +67,8 @@ class StepPair {
 
   [[nodiscard]] ordered_json ops() const {
     ordered_json all = ordered_json::array();
-    OpGraph plain = first_, plain_later = second_;  // whose new operators count by their operands alone
+    OpGraph plain = first_.without_ops(),
+            plain_later = second_.without_ops();  // whose new operators count by their operands alone
     std::size_t next_free = 0;
     for (std::size_t i = 0; i < first_.ops().size(); ++i) {
       const Op &op = first_.ops()[i], &later = second_.ops()[i];

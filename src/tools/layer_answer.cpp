@@ -62,19 +62,4 @@ LayerAnswer answer_layer(const std::string& model_file, const LayerCase& layer, 
   }
 }
 
-LayerWork layer_work(const LayerCase& layer, DeviceKind device) {
-  const LayerStep step = layer_step(layer, device);
-  const OpGraph& graph = step.executed.graph();
-  LayerWork work;
-  work.params = network_of(layer).params();
-  for (std::size_t i = 0; i < step.own.size(); ++i) {
-    if (!step.own[i]) continue;
-    const Op& op = graph.ops()[i];
-    work.totals += op;
-    work.phases[op.phase] += op;
-    work.kinds[std::string(graph.name(op))] += op;
-  }
-  return work;
-}
-
 }  // namespace perfpred

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <perfpred/device.h>
-#include <perfpred/op_graph.h>
 
-#include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,15 +26,5 @@ struct LayerAnswer {
 /// @throws InputError, ModelError
 [[nodiscard]] LayerAnswer answer_layer(const std::string& model_file, const LayerCase& layer, std::string_view device,
                                        const DeviceCatalogue& devices);
-
-/// What a layer's own operators do in a step.
-struct LayerWork {
-  std::int64_t params = 0;
-  OpTotals totals;
-  std::map<Phase, OpTotals> phases;
-  std::map<std::string, OpTotals> kinds;  ///< by name of operator
-};
-
-[[nodiscard]] LayerWork layer_work(const LayerCase& layer, DeviceKind device);
 
 }  // namespace perfpred

@@ -6,13 +6,7 @@ classes are in packages that perfpred does not need.
 import importlib
 
 
-def _measured():
-    from perfpred.measure.session import measure
-
-    return measure
-
-
-def lightning_callback(path, **options):
+def lightning_callback(measure, path, **options):
     """A callback for the Trainer of Lightning: `Trainer(callbacks=[perfpred.measure.LightningCallback("runs.csv", ...)])`.
     Its arguments are those of perfpred.measure; its `measured` is what that makes.
     """
@@ -23,7 +17,7 @@ def lightning_callback(path, **options):
 
     class LightningCallback(base):
         def on_train_start(self, trainer, module):
-            self.measured = _measured()(path, **options).__enter__()
+            self.measured = measure(path, **options).__enter__()
             self.measured.note_loader(trainer.train_dataloader)
             self.updates = trainer.global_step
 
@@ -45,7 +39,7 @@ def lightning_callback(path, **options):
     return LightningCallback()
 
 
-def trainer_callback(path, **options):
+def trainer_callback(measure, path, **options):
     """A callback for the Trainer of transformers: `Trainer(callbacks=[perfpred.measure.TrainerCallback("runs.csv", ...)])`.
     Its arguments are those of perfpred.measure; its `measured` is what that makes. The Trainer does not tell its callbacks
     of an exception: then there is no row.
@@ -54,7 +48,7 @@ def trainer_callback(path, **options):
 
     class TrainerCallback(base):
         def on_train_begin(self, args, state, control, train_dataloader=None, **_):
-            self.measured = _measured()(path, **options).__enter__()
+            self.measured = measure(path, **options).__enter__()
             self.measured.note_loader(train_dataloader)
 
         def on_substep_end(self, args, state, control, **_):

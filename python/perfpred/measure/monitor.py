@@ -227,7 +227,8 @@ class Monitor:
             self._uses = collections.deque()  # (time, busy, own) of the last second, the oldest first
 
     def driver(self):
-        return self._nvml.driver() if self._device.type == "cuda" else None
+        """Of a GPU."""
+        return self._nvml.driver()
 
     def read(self):
         if self._device.type == "cuda":

@@ -67,7 +67,7 @@ def _write(fd, text):
 
 
 def _header(text, path):
-    """Columns of a text of whole lines, and where the header ends; None without one."""
+    """Columns of a text of whole lines; None without a header."""
     end = 0
     while end < len(text):
         end = text.find(b"\n", end) + 1
@@ -77,8 +77,8 @@ def _header(text, path):
             columns = ["framework" if c == "tf_version" and "framework" not in columns else c for c in columns]
             if missing := [name for name in MANDATORY if name not in columns]:
                 raise MeasureError(f"{path}: is no runs.csv: it has no column {missing[0]}")
-            return columns, end
-    return None, 0
+            return columns
+    return None
 
 
 def check_writable(path):
@@ -98,12 +98,12 @@ def check_writable(path):
         raise MeasureError(f"{path}: cannot be written")
 
 
-def _with_missing_columns(text, columns, header_end):
+def _with_missing_columns(text, columns):
     """The file with the columns that an older program did not write: empty fields behind its rows."""
     missing = [name for name in COLUMNS if name not in columns]
     if not missing:
         return None
-    lines = [line.rstrip(b"\r") for line in text[:header_end].split(b"\n") + text[header_end:].split(b"\n")]
+    lines = [line.rstrip(b"\r") for line in text.split(b"\n")]
     lines = [line for line in lines if line]
     names, fields = ("," + ",".join(missing)).encode(), b"," * len(missing)
     return b"".join(line + (fields if i else names) + b"\n" for i, line in enumerate(lines))
@@ -131,14 +131,14 @@ def append(path, row):
         try:
             text = _read(fd)
             whole = text.rfind(b"\n") + 1
-            columns, header_end = _header(text[:whole], path)
+            columns = _header(text[:whole], path)
             if whole < len(text):  # a writer died in the middle of a line
                 with open(path + ".torn", "ab") as torn:
                     torn.write(text[whole:] + b"\n")
                     torn.flush()
                     os.fsync(torn.fileno())
                 os.ftruncate(fd, whole)
-            if columns is not None and (wider := _with_missing_columns(text[:whole], columns, header_end)):
+            if columns is not None and (wider := _with_missing_columns(text[:whole], columns)):
                 _replace(path, wider, os.fstat(fd).st_mode)
                 continue
             line = _line([row.get(name, "") for name in columns or COLUMNS])

@@ -6,7 +6,7 @@ has them (include/perfpred/step_samples.h, src/runs/stop_criterion.h), where eac
 import math
 import statistics
 
-_Z95 = statistics.NormalDist().inv_cdf(0.975)
+Z95 = statistics.NormalDist().inv_cdf(0.975)
 
 _MIN_TO_STOP = 10  # before sampling may end
 _WANTED_WIDTH = 0.01  # half width of the median's interval, relative
@@ -28,7 +28,7 @@ def _student_quantile(freedom):
     tan(a) the probability between 0 and t is C times the integral of cos(a)^(n-1), taken by Simpson's rule.
     """
     scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(math.pi)
-    quantile, parts = _Z95, 64
+    quantile, parts = Z95, 64
     for _ in range(50):
         angle = math.atan(quantile / math.sqrt(freedom))
         heights = [math.cos(angle * i / parts) ** (freedom - 1) for i in range(parts + 1)]
@@ -97,7 +97,7 @@ def median_interval(samples):
     middle = statistics.median(ordered)
     if n == 1:
         return middle, 0.0, math.inf
-    reach = _Z95 * n / math.sqrt(_effective_size(samples)) / 2
+    reach = Z95 * n / math.sqrt(_effective_size(samples)) / 2
     at = lambda rank: ordered[int(min(max(rank, 1.0), n)) - 1]
     if n < _MIN_FOR_ORDER_STATISTICS:
         width = _half_width([math.log(x) for x in samples])
@@ -114,7 +114,7 @@ def relative_error_of_mean(samples):
         return math.inf
     size, mean = max(2.0, _effective_size(samples)), statistics.fmean(samples)
     independent = _student_quantile(size - 1) * _deviation(samples) / math.sqrt(size) / mean
-    return max(independent, _half_width_by_parts(samples, statistics.fmean)) / _Z95
+    return max(independent, _half_width_by_parts(samples, statistics.fmean)) / Z95
 
 
 def find_change(samples):

@@ -23,7 +23,7 @@ from perfpred.measure.errors import MeasureError
 from perfpred.measure.fields import text_of
 from perfpred.measure.found import Found, first_call, replaced
 from perfpred.measure.monitor import Monitor, value_of
-from perfpred.measure.samples import MIN_SAMPLES, StepSamples, quantile
+from perfpred.measure.samples import MIN_SAMPLES, Z95, StepSamples, quantile
 
 __all__ = ["MeasureError", "measure"]
 
@@ -33,10 +33,8 @@ _WINDOW_SEC = 0.1  # between readings of the device
 _MAX_OPEN_MARKS = 8  # how far the host should run ahead of the device
 _HOST_STEPS = 5
 _TAKEN_BYTES = 200e6
-_STEPS_THAT_HIDE_THE_LAST = 100
 _STEADY_CLOCK_RANGE = 1.05  # p95 / p05
 _SHOWN_ERROR = 0.01
-_Z95 = statistics.NormalDist().inv_cdf(0.975)
 
 _OF_MEMORY = ("not enough memory", "can't allocate memory", "out of memory", "ALLOC_FAILED", "ALLOCATION_FAILED")
 
@@ -123,8 +121,8 @@ class measure:
     then has the outcome `oom`, `failed` or `interrupted`.
     """
 
-    LightningCallback = staticmethod(lightning_callback)
-    TrainerCallback = staticmethod(trainer_callback)
+    LightningCallback = classmethod(lightning_callback)
+    TrainerCallback = classmethod(trainer_callback)
 
     def __init__(
         self,
@@ -252,8 +250,7 @@ class measure:
             torch.cuda.synchronize(self._device)
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats(self._device)
-            free = torch.cuda.mem_get_info(self._device)[0] + torch.cuda.memory_reserved(self._device)
-            self._of_memory["mem_free_mb"] = free * 1e-6
+            self._of_memory["mem_free_mb"] = self._free_bytes() * 1e-6
         self._next = self._begin_sampling
         if self._captures:
             self._enter_capture()
@@ -269,7 +266,7 @@ class measure:
         self._clock = _Clock(self._device)
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
-            self._memory_before = torch.cuda.mem_get_info(self._device)[0] + torch.cuda.memory_reserved(self._device)
+            self._memory_before = self._free_bytes()
         self._monitor.read()
         self._clock.mark()
         self._skips = False
@@ -313,9 +310,12 @@ class measure:
             return
         torch.cuda.synchronize(self._device)
         self._note_peak()
-        free = torch.cuda.mem_get_info(self._device)[0] + torch.cuda.memory_reserved(self._device)
-        self._company |= self._memory_before - free > _TAKEN_BYTES
+        self._company |= self._memory_before - self._free_bytes() > _TAKEN_BYTES
         self._time_next_host()
+
+    def _free_bytes(self):
+        """Of the device, with what the allocator could give back."""
+        return torch.cuda.mem_get_info(self._device)[0] + torch.cuda.memory_reserved(self._device)
 
     def _time_next_host(self):
         """What the host needs to submit a step to an idle device: from the network's call on, so without its batch."""
@@ -437,7 +437,7 @@ class measure:
         )
         if device.type == "cuda":
             cudnn = torch.backends.cudnn.version()
-            row["driver"] = Monitor(device).driver() or ""
+            row["driver"] = (self._monitor or Monitor(device)).driver() or ""
             row["cuda"] = torch.version.cuda or ""
             row["cudnn"] = f"{cudnn // 10000}.{cudnn % 10000 // 100}.{cudnn % 100}" if cudnn else ""
         row.update(self._of_memory)
@@ -460,8 +460,8 @@ class measure:
         if label["disturbed"]:
             notes.append(f"disturbed {100 * label['disturbed_share']:.0f} % of the samples")
         notes += ["throttled"] * self._throttled + ["company"] * self._company
-        if _Z95 * label["mean_rel_sem"] > _SHOWN_ERROR:
-            notes.append(f"known to {100 * _Z95 * label['mean_rel_sem']:.1f} %")
+        if Z95 * label["mean_rel_sem"] > _SHOWN_ERROR:
+            notes.append(f"known to {100 * Z95 * label['mean_rel_sem']:.1f} %")
         row = self._row("untrusted" if label["disturbed"] else "ok", "; ".join(notes))
         row.update(
             avg_time_sec=epoch_sec,

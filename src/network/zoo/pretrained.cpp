@@ -182,7 +182,7 @@ class PretrainedBuilder {
 
   LayerId scaled(LayerId x, bool scales) { return scales ? b_.with_value(LayerKind::scale, x, 1) : x; }
   LayerId capped(LayerId x) { return scaled(b_.activation(LayerKind::tanh, scaled(x, true)), true); }
-  LayerId dropped(LayerId x) { return d_.dropout > 0 ? b_.with_value(LayerKind::dropout, x, d_.dropout) : x; }
+  LayerId dropped(LayerId x) { return b_.at_chance(LayerKind::dropout, x, d_.dropout); }
 
   NetworkBuilder& b_;
   const TransformerDescription& d_;

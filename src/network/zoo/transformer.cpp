@@ -40,8 +40,7 @@ LayerId convnext_block(NetworkBuilder& b, LayerId x, double drop) {
   y = b.linear(b.layer_norm(y, "block.2", 1e-6), "block.3", 4 * width);
   y = b.linear(b.activation(LayerKind::gelu, y), "block.5", width);
   y = b.layer_scale(b.view(LayerKind::to_nchw, y), "layer_scale");
-  if (drop > 0) y = b.with_value(LayerKind::stochastic_depth, y, drop);
-  return b.add(y, x, true);
+  return b.add(b.at_chance(LayerKind::stochastic_depth, y, drop), x, true);
 }
 
 void build_convnext(NetworkBuilder& b, std::size_t row) {
@@ -168,46 +167,37 @@ void build_bert(NetworkBuilder& b, std::size_t row) {
   b.head(x, "decoder", vocabulary, true, table);
 }
 
-/// Names of a decoder's layers.
-struct DecoderNames {
-  std::string_view root, table, block, first_norm, out, second_norm, gate, inner, down, last_norm;
-};
-constexpr DecoderNames gpt_names = {"transformer", "wte",        "transformer.h", "ln_1",       "attn.c_proj",
-                                    "ln_2",        "mlp.c_gate", "mlp.c_fc",      "mlp.c_proj", "transformer.ln_f"};
-
 /// Builds a GPT-2 or a Llama: normalisation before each part. Queries, keys and values come out of one linear layer
 /// as in GPT-2, out of three as in Llama where positions are rotary or heads are grouped.
 class Decoder {
  public:
-  Decoder(NetworkBuilder& b, const TransformerSpec& spec, const DecoderNames& names)
-      : b_(b), spec_(spec), names_(names) {}
+  Decoder(NetworkBuilder& b, const TransformerSpec& spec) : b_(b), spec_(spec) {}
 
   void build(LayerId words, std::int64_t positions) {
-    b_.enter(names_.root);
-    const LayerId table = b_.embedding(words, names_.table, spec_.words, spec_.hidden);
+    b_.enter("transformer");
+    const LayerId table = b_.embedding(words, "wte", spec_.words, spec_.hidden);
     LayerId x = table;
     if (!spec_.rotary) {
       x = b_.add(x, b_.embedding(b_.ids(LayerKind::position_ids, words), "wpe", positions, spec_.hidden));
     }
     x = dropped(x);
     for (std::int64_t layer = 0; layer < spec_.layers; ++layer) {
-      b_.enter(fmt::format("{}.{}", names_.block, layer));
+      b_.enter(fmt::format("transformer.h.{}", layer));
       b_.begin_block();
-      const LayerId y =
-          b_.projection(attention(norm(x, names_.first_norm)), names_.out, spec_.hidden, spec_.bias, Projection::mixed);
-      x = b_.add(dropped(b_.bottleneck(y, names_.out)), x);
-      const LayerId z =
-          b_.projection(inner(norm(x, names_.second_norm)), names_.down, spec_.hidden, spec_.bias, Projection::down);
-      x = b_.add(x, dropped(b_.bottleneck(z, names_.down)));
+      const LayerId y = b_.projection(attention(norm(x, "ln_1")), out, spec_.hidden, spec_.bias, Projection::mixed);
+      x = b_.add(dropped(b_.bottleneck(y, out)), x);
+      const LayerId z = b_.projection(inner(norm(x, "ln_2")), down, spec_.hidden, spec_.bias, Projection::down);
+      x = b_.add(x, dropped(b_.bottleneck(z, down)));
       b_.end_block();
     }
     b_.enter("");
-    b_.head(norm(x, names_.last_norm), "lm_head", spec_.words, false, spec_.tied ? table : -1);
+    b_.head(norm(x, "transformer.ln_f"), "lm_head", spec_.words, false, spec_.tied ? table : -1);
   }
 
  private:
   static constexpr double epsilon = 1e-5;
   static constexpr double drop = 0.1;
+  static constexpr std::string_view out = "attn.c_proj", down = "mlp.c_proj";  // adapters have the names, too
 
   [[nodiscard]] LayerId dropped(LayerId x) { return spec_.dropout ? b_.with_value(LayerKind::dropout, x, drop) : x; }
 
@@ -235,22 +225,20 @@ class Decoder {
 
   [[nodiscard]] LayerId inner(LayerId x) {
     if (!spec_.gated) {
-      return b_.activation(LayerKind::gelu_tanh,
-                           b_.projection(x, names_.inner, spec_.inner, spec_.bias, Projection::up));
+      return b_.activation(LayerKind::gelu_tanh, b_.projection(x, "mlp.c_fc", spec_.inner, spec_.bias, Projection::up));
     }
     const LayerId gated =
-        b_.activation(LayerKind::silu, b_.projection(x, names_.gate, spec_.inner, spec_.bias, Projection::gate));
-    return b_.mul(gated, b_.projection(x, names_.inner, spec_.inner, spec_.bias, Projection::up));
+        b_.activation(LayerKind::silu, b_.projection(x, "mlp.c_gate", spec_.inner, spec_.bias, Projection::gate));
+    return b_.mul(gated, b_.projection(x, "mlp.c_fc", spec_.inner, spec_.bias, Projection::up));
   }
 
   NetworkBuilder& b_;
   const TransformerSpec& spec_;
-  const DecoderNames& names_;
 };
 
 void build_gpt(NetworkBuilder& b, std::size_t row) {
   const LanguageSpec& spec = gpts[row];
-  Decoder(b, spec.sizes, gpt_names).build(words_up_to(b, spec), spec.positions);
+  Decoder(b, spec.sizes).build(words_up_to(b, spec), spec.positions);
 }
 
 }  // namespace
@@ -302,7 +290,7 @@ TransformerSpec parse_transformer(std::string_view text) {
 
 void build_transformer(NetworkBuilder& b, const TransformerSpec& spec) {
   const LayerId words = b.words_of(spec.words);
-  Decoder(b, spec, gpt_names).build(words, b.shape(words)[1]);
+  Decoder(b, spec).build(words, b.shape(words)[1]);
 }
 
 }  // namespace perfpred

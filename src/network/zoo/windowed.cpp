@@ -44,14 +44,6 @@ constexpr std::array<SwinSpec, 3> swins = {{
     {"swin_t", 96, {2, 2, 6, 2}, {3, 6, 12, 24}, 0.2},
 }};
 
-LayerId dropped(NetworkBuilder& b, LayerId x, double drop) {
-  return drop > 0 ? b.with_value(LayerKind::stochastic_depth, x, drop) : x;
-}
-
-LayerId with_dropout(NetworkBuilder& b, LayerId x, double probability) {
-  return probability > 0 ? b.with_value(LayerKind::dropout, x, probability) : x;
-}
-
 /// Attention of the positions of windows, (N*windows) x positions x C, without its last product.
 LayerId attention_in_windows(NetworkBuilder& b, LayerId x, const SwinForm& form, std::int64_t heads,
                              const RolledWindows& windows) {
@@ -74,8 +66,8 @@ LayerId attention_in_windows(NetworkBuilder& b, LayerId x, const SwinForm& form,
   const double scale = 1 / std::sqrt(static_cast<double>(width / heads));
   LayerId scores = b.matmul(b.with_value(LayerKind::scale, parts[0], scale), parts[1], true);
   scores = b.relative_position(scores, table, heads, windows.size);
-  if (windows.shift[0] > 0 || windows.shift[1] > 0) scores = b.window_mask(scores, heads, windows);
-  const LayerId chances = with_dropout(b, b.view(LayerKind::softmax, scores), form.attention_dropout);
+  if (windows.rolled()) scores = b.window_mask(scores, heads, windows);
+  const LayerId chances = b.at_chance(LayerKind::dropout, b.view(LayerKind::softmax, scores), form.attention_dropout);
   return b.merge_heads(b.matmul(chances, parts[2], false), heads);
 }
 
@@ -90,24 +82,25 @@ LayerId window_attention(NetworkBuilder& b, LayerId x, const SwinForm& form, std
     windows.shift[axis] = shifted && windows.count[axis] > 1 ? form.window / 2 : 0;
   }
   const auto [rows, columns] = windows.shift;
-  const bool rolled = rows > 0 || columns > 0;
   LayerId y = b.pad(x, windows.count[0] * form.window, windows.count[1] * form.window);
   const Shape padded = b.shape(y);
-  if (rolled) y = b.roll(y, -rows, -columns);
+  if (windows.rolled()) y = b.roll(y, -rows, -columns);
   y = attention_in_windows(b, b.to_windows(y, form.window), form, heads, windows);
-  y = with_dropout(b, b.linear(y, "attn.proj", image[3]), form.dropout);
+  y = b.at_chance(LayerKind::dropout, b.linear(y, "attn.proj", image[3]), form.dropout);
   y = b.from_windows(y, form.window, padded);
-  if (rolled) y = b.roll(y, rows, columns);
+  if (windows.rolled()) y = b.roll(y, rows, columns);
   return padded == image ? y : b.crop(y, image[1], image[2]);
 }
 
 LayerId swin_block(NetworkBuilder& b, LayerId x, const SwinForm& form, std::int64_t heads, bool shifted, double drop) {
   const std::int64_t width = b.shape(x)[3];
-  x = b.add(x, dropped(b, window_attention(b, b.layer_norm(x, "norm1", 1e-5), form, heads, shifted), drop));
+  x = b.add(x, b.at_chance(LayerKind::stochastic_depth,
+                           window_attention(b, b.layer_norm(x, "norm1", 1e-5), form, heads, shifted), drop));
   const auto inner_width = static_cast<std::int64_t>(form.mlp_ratio * static_cast<double>(width));
   const LayerId inner = b.linear(b.layer_norm(x, "norm2", 1e-5), "mlp.0", inner_width);
-  const LayerId y = with_dropout(b, b.linear(b.activation(form.activation, inner), "mlp.3", width), form.dropout);
-  return b.add(x, form.of_transformers ? y : dropped(b, y, drop));
+  const LayerId y =
+      b.at_chance(LayerKind::dropout, b.linear(b.activation(form.activation, inner), "mlp.3", width), form.dropout);
+  return b.add(x, form.of_transformers ? y : b.at_chance(LayerKind::stochastic_depth, y, drop));
 }
 
 void add_swin(NetworkBuilder& b, LayerId images, const SwinForm& form) {
@@ -119,7 +112,7 @@ void add_swin(NetworkBuilder& b, LayerId images, const SwinForm& form) {
     x = b.position_embedding(b.reshape(x, {image[0], image[1] * image[2], image[3]}), "position_embeddings");
     x = b.reshape(x, image);
   }
-  x = with_dropout(b, x, form.dropout);
+  x = b.at_chance(LayerKind::dropout, x, form.dropout);
   std::int64_t block = 0;
   for (std::size_t stage = 0; stage < form.depths.size(); ++stage) {
     if (stage > 0) {
@@ -170,7 +163,7 @@ LayerId mbconv(NetworkBuilder& b, LayerId x, std::int64_t channels, std::int64_t
   LayerId y = conv_norm_gelu(b, b.batch_norm(x, "layers.pre_norm", maxvit_epsilon), "layers.conv_a", expanded, {});
   y = conv_norm_gelu(b, y, "layers.conv_b", expanded, {3, stride, 1, expanded});
   y = b.squeeze_excitation(y, "layers.squeeze_excitation", channels / 4, LayerKind::silu, LayerKind::sigmoid);
-  return b.add(kept, dropped(b, b.conv(y, "layers.conv_c", channels, {}, true), drop));
+  return b.add(kept, b.at_chance(LayerKind::stochastic_depth, b.conv(y, "layers.conv_c", channels, {}, true), drop));
 }
 
 /// Attention and an MLP inside windows of NxCxHxW.
@@ -188,10 +181,11 @@ LayerId partition_attention(NetworkBuilder& b, LayerId image, bool grid, double 
       b.relative_position(b.matmul(q, k, true), "attn_layer.1.relative_position_bias_table", heads, window);
   y = b.merge_heads(b.matmul(b.view(LayerKind::softmax, scores), v, false), heads);
   y = b.part_windows(b.linear(y, "attn_layer.1.merge", width), parted[1]);
-  const LayerId x = b.add(windows, dropped(b, y, drop));
+  const LayerId x = b.add(windows, b.at_chance(LayerKind::stochastic_depth, y, drop));
   y = b.view(LayerKind::join_windows, b.layer_norm(x, "mlp_layer.0", 1e-5));
   y = b.linear(b.activation(LayerKind::gelu, b.linear(y, "mlp_layer.1", 4 * width)), "mlp_layer.3", width);
-  return b.windows_image(b.add(x, dropped(b, b.part_windows(y, parted[1]), drop)), windows);
+  return b.windows_image(b.add(x, b.at_chance(LayerKind::stochastic_depth, b.part_windows(y, parted[1]), drop)),
+                         windows);
 }
 
 void build_maxvit(NetworkBuilder& b, std::size_t) {

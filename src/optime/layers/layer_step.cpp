@@ -177,8 +177,8 @@ LayerId add_layer(NetworkBuilder& b, Network& network, LayerId x, const LayerCas
   }
 }
 
-/// Adds a graph's tensors, and its operators of the update or all others.
-void append(OpGraph& to, const OpGraph& from, bool update) {
+/// Adds a graph's tensors, and its operators of the update.
+void append_update(OpGraph& to, const OpGraph& from) {
   const auto before = static_cast<TensorId>(to.tensors().size());
   const auto layers_before = static_cast<std::int32_t>(to.layer_names().size());
   const auto names_before = static_cast<std::int32_t>(to.op_names().size());
@@ -190,22 +190,11 @@ void append(OpGraph& to, const OpGraph& from, bool update) {
   }
   for (const std::string& name : from.layer_names()) to.add_layer(name);
   for (const std::string& name : from.op_names()) to.add_op_name(name);
-  const auto moved = [before](std::span<const TensorId> ids) {
-    std::vector<TensorId> all(ids.begin(), ids.end());
-    for (TensorId& id : all) id += id == no_tensor ? 0 : before;
-    return all;
-  };
   for (const Op& op : from.ops()) {
-    if ((op.phase == Phase::optimizer) != update) continue;
-    Op& added = to.add_op(op.kind, op.phase, op.layer < 0 ? -1 : op.layer + layers_before, moved(from.inputs(op)),
-                          moved(from.outputs(op)), op.transposed);
-    added.type = op.type;
-    added.name = op.name < 0 ? -1 : op.name + names_before;
-    added.dispatched = op.dispatched;
-    added.flops = op.flops;
-    added.cell_flops = op.cell_flops;
-    added.bytes_read = op.bytes_read;
-    added.bytes_written = op.bytes_written;
+    if (op.phase != Phase::optimizer) continue;
+    Op& added = to.add_copy(from, op, before);
+    if (added.layer >= 0) added.layer += layers_before;
+    if (added.name >= 0) added.name += names_before;
   }
 }
 
@@ -236,11 +225,13 @@ Network network_of(const LayerCase& layer, bool source) {
 LayerStep layer_step(const LayerCase& layer, DeviceKind device) {
   const StepStyle style = {layer.optimizer, layer.precision};
   const OpGraph with_source = training_step(network_of(layer, true), style);
-  OpGraph whole;
-  append(whole, with_source, false);
+  OpGraph whole = with_source.without_ops();
+  for (const Op& op : with_source.ops()) {
+    if (op.phase != Phase::optimizer) whole.add_copy(with_source, op);
+  }
   // The source learns, too; an update holds the layer's own parameters alone.
   const Network alone = network_of(layer);
-  if (alone.params() > 0) append(whole, training_step(alone, style), true);
+  if (alone.params() > 0) append_update(whole, training_step(alone, style));
   LayerStep step{execute(std::move(whole), device), {}};
   const OpGraph& graph = step.executed.graph();
   for (const Op& op : graph.ops()) {
@@ -250,6 +241,21 @@ LayerStep layer_step(const LayerCase& layer, DeviceKind device) {
     step.own.push_back((own && (layer.backward || op.phase == Phase::forward)) || (update && layer.backward));
   }
   return step;
+}
+
+LayerWork layer_work(const LayerCase& layer, DeviceKind device) {
+  const LayerStep step = layer_step(layer, device);
+  const OpGraph& graph = step.executed.graph();
+  LayerWork work;
+  work.params = network_of(layer).params();
+  for (std::size_t i = 0; i < step.own.size(); ++i) {
+    if (!step.own[i]) continue;
+    const Op& op = graph.ops()[i];
+    work.totals += op;
+    work.phases[op.phase] += op;
+    work.kinds[std::string(graph.name(op))] += op;
+  }
+  return work;
 }
 
 std::vector<StepKernel> own_kernels(const LayerStep& layer) {

@@ -2,6 +2,10 @@
 #pragma once
 #include <perfpred/executed_step.h>
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "network/layers.h"
 #include "optime/layers/layer_case.h"
 #include "optime/step_kernels.h"
@@ -20,6 +24,16 @@ struct LayerStep {
 
 /// The operators of a layer's forward, backward and update on a device of this kind.
 [[nodiscard]] LayerStep layer_step(const LayerCase& layer, DeviceKind device);
+
+/// What a layer's own operators do in a step.
+struct LayerWork {
+  std::int64_t params = 0;
+  OpTotals totals;
+  std::map<Phase, OpTotals> phases;
+  std::map<std::string, OpTotals> kinds;  ///< by name of operator
+};
+
+[[nodiscard]] LayerWork layer_work(const LayerCase& layer, DeviceKind device);
 
 /// The kernels of the layer's own operators.
 [[nodiscard]] std::vector<StepKernel> own_kernels(const LayerStep& layer);
