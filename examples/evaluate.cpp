@@ -97,7 +97,7 @@ struct Options {
     program.add_option(
         "--protocol", protocol,
         "kfold, loao, lodo, lowo, lono or curve; of --ops-dir: seen or device; of --steps-train: device, lono (a "
-        "network), family (of networks) or device_family");
+        "network), family (of networks), source or device_family");
     of_kfold = {program.add_option("--folds", folds.folds, "kfold: parts of the rows, each left out once"),
                 program.add_option("--repeats", folds.repeats, "kfold: how often the rows are divided anew")};
     sizes_option = program.add_option("--rows", sizes, "curve: numbers of rows to fit on")->delimiter(',');

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The options of perfpred-evaluate that judge an op model, and what they print.
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "evaluate/step_evaluation.h"
 #include "metrics_output.h"
 #include "progress.h"
+#include "text/enum_names.h"
 #include "text/json.h"
 
 namespace perfpred::cli {
@@ -77,15 +79,12 @@ class OpEvaluationOptions {
       return evaluate_step_test(read_step_tables(steps_train_, devices), read_step_table(steps_test_file_, devices),
                                 probe_networks_);
     }
-    const auto by = protocol == "device"   ? StepProtocol::device
-                    : protocol == "lono"   ? StepProtocol::lono
-                    : protocol == "family" ? StepProtocol::family
-                    : protocol == "device_family"
-                        ? StepProtocol::device_family
-                        : throw InputError(
-                              "--steps-train goes with --steps-test or --protocol device, lono, family or "
-                              "device_family");
-    return evaluate_steps(read_step_tables(steps_train_, devices), by, probe_networks_,
+    const auto by = enumerator_named<StepProtocol::device_family>(protocol);
+    if (!by) {
+      throw InputError(
+          "--steps-train goes with --steps-test or --protocol device, lono, family, source or device_family");
+    }
+    return evaluate_steps(read_step_tables(steps_train_, devices), *by, probe_networks_,
                           counted_progress_on_terminal("fitting"));
   }
 
@@ -160,7 +159,10 @@ class OpEvaluationOptions {
                                     {"batch", row.batch},
                                     {"precision", row.precision},
                                     {"measured_ms", row.sec * 1e3},
-                                    {"predicted_ms", step.predicted_sec * 1e3}});
+                                    {"predicted_ms", step.predicted_sec * 1e3},
+                                    {"p05_ms", step.predicted_sec * 1e3 * std::exp(-step.half_width)},
+                                    {"p95_ms", step.predicted_sec * 1e3 * std::exp(step.half_width)},
+                                    {"conditions", step.row.conditions}});
       }
       fmt::print("{}\n", dumped(document, 2));
       return;

@@ -96,6 +96,11 @@ void print(const JobAnswer& answer) {
                100 * term.sec / job.prediction.time_sec.p50);
   }
   fmt::print("  {:<12} {:>12}\n", "rests on", to_string(job.prediction.provenance));
+  for (const Narrowing& narrowing : job.narrow_by) {
+    const double now = job.prediction.time_sec.p95 / job.prediction.time_sec.p05;
+    fmt::print("  say {} and the interval is narrower: p95 / p05 {:.2f}, not {:.2f}\n",
+               cli::WorkloadOptions::option_of(narrowing.field), std::exp(2 * narrowing.half_width), now);
+  }
   if (job.unknown_bytes > 0) fmt::print("  unknown operators move {:.1f} % of the bytes\n", 100 * job.unknown_bytes);
   if (!job.prediction.in_domain()) fmt::print("  outside what was measured: {}\n", to_string(job.prediction.reason));
   print_advice(answer.advice);
@@ -290,6 +295,8 @@ void answer_jobs(const Options& given, TimeRegressor& model, const ModelRequests
   std::vector<AskedRow> rows =
       given.configs.empty() ? requests.of_options(given.sweep) : requests.of_table(given.configs);
   AskedTerms terms = given.terms;
+  if (given.configs.empty()) terms.job.unstated = requests.unstated();
+  std::erase(terms.job.unstated, given.swept());
   terms.advises = given.json || given.sweep.empty();  // the table of a sweep shows no advice
   const auto answers = answer_rows(model, rows, terms, images_given,
                                    [&](const Workload& workload) { cli::give_rates(model, workload); });

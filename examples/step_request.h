@@ -39,8 +39,8 @@ struct StepRequest {
     batch_option = program.add_option("--batch-size", batch_size, "samples a step")->capture_default_str();
     program.add_option("--input", inputs, "one sample, as 3x224x224, or a sequence length; default: the network's own")
         ->delimiter(',');
-    std::set<std::string_view> without = {"batch_size", "input",  "train_images", "layout",
-                                          "cuda_graph", "device", "threads"};
+    std::set<std::string_view> without = {"batch_size", "input",    "train_images", "layout", "cuda_graph", "device",
+                                          "threads",    "compiled", "software",     "loader", "phases"};
     without.insert(other.begin(), other.end());
     fields.add_to(program, without);
     device_file.add_to(program)->needs(

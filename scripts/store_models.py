@@ -37,8 +37,11 @@ def run(*command, lines=None):
     return done.stdout
 
 
+STATED = {"layout": "nchw", "compiled": 0, "software": "pytorch", "loader": "none"}  # else intervals hold other values
+
+
 def answers(folder, model, requests):
-    lines = "".join(json.dumps(request) + "\n" for request in requests)
+    lines = "".join(json.dumps({**STATED, **request}) + "\n" for request in requests)
     for line in run(f"{folder}/perfpred-predict", "--model", str(STORED / model), "--jsonl", lines=lines).splitlines():
         answer = json.loads(line)
         if "error" in answer:

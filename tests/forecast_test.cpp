@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "made_up_rows.h"
 #include "refusal.h"
@@ -58,6 +60,35 @@ TEST(Forecast, EveryReasonHasItsWord) {
   EXPECT_EQ(to_string(DomainViolation::none), "");
   EXPECT_EQ(to_string(DomainViolation::depth_out_of_range), "depth_out_of_range");
   EXPECT_EQ(to_string(DomainViolation::unknown_op), "unknown_op");
+}
+
+TEST(Forecast, WhatIsNotStatedWidensTheIntervalByWhatItIsWorth) {
+  const TimeRegressor model = TimeRegressor::standard();
+  Workload job = Workload::zoo("resnet50", 64);
+  job.device = "A100-SXM4-80GB";
+  job.precision = Precision::fp16;
+  const auto width = [](const Forecast& answer) {
+    return std::log(answer.prediction.time_sec.p95 / answer.prediction.time_sec.p05) / 2;
+  };
+  JobTerms terms;
+  const Forecast stated = forecast(model, job, terms);
+  EXPECT_TRUE(stated.narrow_by.empty());
+  terms.unstated = {"layout", "compiled", "software", "loader"};
+  const Forecast guessed = forecast(model, job, terms);
+  EXPECT_EQ(guessed.prediction.time_sec.p50, stated.prediction.time_sec.p50);
+  EXPECT_GT(width(guessed), 1.05 * width(stated));
+  ASSERT_FALSE(guessed.narrow_by.empty());
+  EXPECT_LE(guessed.narrow_by.size(), 2U);
+  double before = width(stated);
+  for (const Narrowing& narrowing : guessed.narrow_by) {
+    JobTerms other = terms;
+    std::erase(other.unstated, narrowing.field);
+    const double narrowed = width(forecast(model, job, other));
+    EXPECT_NEAR(narrowed, narrowing.half_width, 1e-9) << narrowing.field;
+    EXPECT_LT(narrowed, width(guessed));
+    EXPECT_GE(narrowed, before);  // the one worth most comes first
+    before = narrowed;
+  }
 }
 
 /// Convolutions of 3x3 in single precision apart, which Winograd's algorithm computes with up to four times fewer

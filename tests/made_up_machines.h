@@ -25,7 +25,11 @@ using Machines = std::map<MachineKey, MachineEffects>;
 /// The standard model with machines of which it has no steps.
 inline OpTimeModel standard_and(const Machines& machines) {
   OpModelState state = OpModelAccess::state(OpTimeModel::standard());
-  for (const auto& [key, effects] : machines) state.steps.machines[key] = {effects, std::nullopt};
+  for (const auto& [key, effects] : machines) {
+    const StepDevice device = step_device(DeviceCatalogue().find(key.device), key.precision, key.arithmetic);
+    state.steps.machines[key] = {effects, device.chip, arithmetic_key(key.precision, device, key.arithmetic),
+                                 std::nullopt};
+  }
   return OpModelAccess::model(std::move(state));
 }
 

@@ -17,7 +17,8 @@ using ::testing::HasSubstr;
 TEST(OpModelFile, KeepsParametersAndMachinesByName) {
   OpModelState state = OpModelAccess::state(OpTimeModel::standard());
   const MachineKey machine = {"a|b", "T4", Precision::default_, StepArithmetic::half, Layout::nhwc};
-  state.steps.machines[machine] = {{0.1, -0.2, 0.3}, prior_means()};
+  state.steps.machines[machine] = {{0.1, -0.2, 0.3}, {"Ampere", true}, {2, true, false}, prior_means()};
+  state.steps.conditions = {{"compiled", -0.1}, {"software=xla", 0.2}};
   state.steps.networks[{2, true, true}][{"net|work", 224}] = {0.5, 0.25};
   nlohmann::json json = to_json(state);
   const StepModel read = read_op_model(json).steps;

@@ -21,6 +21,7 @@
 #include "made_up_machines.h"
 #include "made_up_rows.h"
 #include "model/ops/op_regression.h"
+#include "optime/known_machine.h"
 #include "optime/op_model_state.h"
 #include "refusal.h"
 #include "temporary_folder.h"
@@ -37,8 +38,9 @@ using testing::step_sec;
 double op_sec(const Workload& workload) {
   const Device device = DeviceCatalogue().find(workload.device);
   const ExecutedStep step = execute(workload.graph(), device.kind);
-  const StepAnswer answer = OpModelAccess::predict(
-      OpTimeModel::standard(), {step, device, workload.precision, false, {workload.network, workload.input.back()}});
+  const StepAnswer answer =
+      OpModelAccess::predict(OpTimeModel::standard(),
+                             {step, device, workload.precision, false, {}, {workload.network, workload.input.back()}});
   return answer.time.sec.p50 * static_cast<double>(workload.train_images) / static_cast<double>(workload.batch_size);
 }
 
@@ -189,10 +191,16 @@ TEST(OpRegression, ARowIsLearnedWhereTheOpModelHasAnAnswer) {
 }
 
 TEST(OpRegression, ASlowHostIsToldFromASlowDevice) {
-  // Nothing is known of this card. Steps that wait for the host and steps that do not take as long as on a machine
+  // No step of this card is known. Steps that wait for the host and steps that do not take as long as on a machine
   // whose host needs 1.3 times the usual time, or whose units reach 0.75 times the usual rate.
   const char* card = "RTX-A6000";
-  const auto fitted_to = [&](const MachineEffects& effects) {
+  const StepDevice on = step_device(DeviceCatalogue().find(card), Precision::fp32, StepArithmetic::as_graph);
+  const MachineEffects usual = known_machine(OpModelAccess::state(OpTimeModel::standard()).steps, {}, on.chip,
+                                             arithmetic_key(Precision::fp32, on, StepArithmetic::as_graph))
+                                   .effects;
+  const auto fitted_to = [&](const MachineEffects& beside) {
+    const MachineEffects effects = {usual.compute + beside.compute, usual.memory + beside.memory,
+                                    usual.host + beside.host};
     std::vector<AggregateRow> rows;
     for (const auto& [network, batch] :
          {std::pair("shufflenet_v2_x1_0", 1), {"densenet121", 1}, {"resnet50", 1}, {"vgg16", 64}, {"resnet18", 64}}) {

@@ -127,6 +127,18 @@ TEST(Workload, KeysReadBack) {
   workload.optimizer = Optimizer::adamw;
   workload.optimizer_impl = OptimizerImpl::foreach;
   check();
+  workload.compiled = true;
+  check();
+  workload.phases = Phases::forward;
+  check();
+  workload.compiled = false;
+  for (const Software software :
+       {Software::tensorflow, Software::xla, Software::mxnet, Software::paddle, Software::jax}) {
+    workload.software = software;
+    check();
+  }
+  workload.loader = Loader::included;
+  check();
 }
 
 TEST(Workload, TheKeyHasRarerFieldsOnlyWhereTheyAreUnusual) {
@@ -144,6 +156,13 @@ TEST(Workload, TheKeyHasRarerFieldsOnlyWhereTheyAreUnusual) {
   EXPECT_THROW((void)Workload::from_key(key + ";optimizer_impl=foreach;attention=eager"), InputError);
   workload.optimizer = Optimizer::rmsprop;
   EXPECT_THROW(workload.validate(), InputError);
+  Workload pass = Workload::zoo("gpt2", 8);
+  pass.software = Software::xla;
+  pass.loader = Loader::included;
+  pass.phases = Phases::forward;
+  EXPECT_EQ(pass.key(), key + ";software=xla;loader=included;phases=forward");
+  pass.compiled = true;  // of PyTorch
+  EXPECT_THROW(pass.validate(), InputError);
   const testing::TemporaryFolder folder;
   CsvReader csv(folder.write("t.csv", "network,batch_size,attention\ngpt2,8,eager\ngpt2,8,\n"));
   const WorkloadReader reader(csv, unstated_workload());
@@ -288,7 +307,7 @@ TEST(Workload, AnotherNetworkBringsTheDataItIsUsuallyTrainedOn) {
       testing::refusal([&] { (void)with_field(small, "no such field", "1"); }),
       "field \"no such field\" is not one of network, depth, base_filters, batch_size, input, classes, train_images, "
       "optimizer, precision, layout, cuda_graph, device, threads, attention, optimizer_impl, weights, adapter, "
-      "checkpoint, accumulate, loss, padding");
+      "checkpoint, accumulate, compiled, software, loader, loss, padding, phases");
   const Workload own = with_field(resnet, "network", "torchscript:0123456789ab");
   EXPECT_EQ(own.train_images, resnet.train_images);
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include <perfpred/device.h>
 #include <perfpred/op_graph.h>
+#include <perfpred/workload.h>
 
 namespace perfpred {
 
@@ -21,7 +22,7 @@ class PERFPRED_API ExecutedStep {
   [[nodiscard]] DeviceKind device() const { return device_; }
 
  private:
-  friend PERFPRED_API ExecutedStep execute(OpGraph step, DeviceKind device);
+  friend PERFPRED_API ExecutedStep execute(OpGraph step, DeviceKind device, bool compiled);
   ExecutedStep(OpGraph graph, DeviceKind device) : graph_(std::move(graph)), device_(device) {}
 
   OpGraph graph_;
@@ -33,6 +34,12 @@ class PERFPRED_API ExecutedStep {
 [[nodiscard]] PERFPRED_API Precision product_precision(DataType type, Precision asked);
 
 /// @param step  as Workload::graph(), StepFile::graph() or a trace gives it
-[[nodiscard]] PERFPRED_API ExecutedStep execute(OpGraph step, DeviceKind device);
+/// @param compiled  chains of elementwise operators are one, which reads what is not its own once and writes what
+/// others
+///                  read once; on a GPU images lie in channels-last memory
+[[nodiscard]] PERFPRED_API ExecutedStep execute(OpGraph step, DeviceKind device, bool compiled = false);
+
+/// Whether a compiler fuses the operators of the workload: torch.compile, or XLA (also JAX's).
+[[nodiscard]] PERFPRED_API bool is_compiled(const Workload& workload);
 
 }  // namespace perfpred

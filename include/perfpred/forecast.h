@@ -20,6 +20,15 @@ struct JobTerms {
   std::optional<double> budget_sec = {};      ///< > 0
   std::int64_t reserved_by_others = 0;        ///< bytes of the device's memory that other programs hold, >= 0
   bool find_largest_batch = false;            ///< takes some ten times as long as the rest of a forecast
+  /// Fields of the workload that nobody stated, of `layout`, `compiled`, `software` and `loader`: the interval is wide
+  /// enough for their other values, too, unless runs of the workload are known.
+  std::vector<std::string> unstated = {};
+};
+
+/// What an interval would be if a field were stated.
+struct Narrowing {
+  std::string field;
+  double half_width = 0;  ///< of the logarithm of the time, 90 %
 };
 
 /// Time, price and memory of a job before it is launched.
@@ -47,7 +56,9 @@ struct Forecast {
   std::optional<Bound> bound;
   std::vector<TimeTerm> breakdown;  ///< TimeRegressor::breakdown()
   Quantiles step_sec;               ///< of one training step of batch_size samples; an epoch's last one may have fewer
-  double unknown_bytes = 0;         ///< share of a step's bytes that unknown operators move
+  /// Of the unstated fields those that would narrow the interval most, at most two, the one worth most first.
+  std::vector<Narrowing> narrow_by;
+  double unknown_bytes = 0;  ///< share of a step's bytes that unknown operators move
 };
 
 /// @throws InputError as TimeRegressor::predict(), or naming the term that is out of range

@@ -56,6 +56,15 @@ enum class LossForm { whole, chunked };
 
 /// What fills the sequences of a batch: `packed`, words alone; `padded`, also padding, which attention masks.
 enum class Padding { packed, padded };
+/// The program that trains. `xla` is TensorFlow compiled by XLA; `tensorflow` executes its graph operator by operator.
+enum class Software { pytorch, tensorflow, xla, mxnet, paddle, jax };
+
+/// Whether a step's time includes reading and preparing its samples: `none`, they are on the device; `included`, a
+/// loader brings them.
+enum class Loader { none, included };
+
+/// What a step does: `all`, it trains; `forward`, a pass in evaluation mode without gradients.
+enum class Phases { all, forward };
 
 /// Part of a training step.
 enum class Phase { forward, loss, backward, optimizer };
@@ -71,6 +80,9 @@ enum class Bound { compute, memory, launch, data };
 [[nodiscard]] PERFPRED_API std::string_view to_string(Weights weights);
 [[nodiscard]] PERFPRED_API std::string_view to_string(LossForm loss);
 [[nodiscard]] PERFPRED_API std::string_view to_string(Padding padding);
+[[nodiscard]] PERFPRED_API std::string_view to_string(Software software);
+[[nodiscard]] PERFPRED_API std::string_view to_string(Loader loader);
+[[nodiscard]] PERFPRED_API std::string_view to_string(Phases phases);
 [[nodiscard]] PERFPRED_API std::string_view to_string(Phase phase);
 [[nodiscard]] PERFPRED_API std::string_view to_string(Bound bound);
 
@@ -85,5 +97,8 @@ enum class Bound { compute, memory, launch, data };
 [[nodiscard]] PERFPRED_API Weights parse_weights(std::string_view text);               ///< @copydoc parse_optimizer
 [[nodiscard]] PERFPRED_API LossForm parse_loss_form(std::string_view text);            ///< @copydoc parse_optimizer
 [[nodiscard]] PERFPRED_API Padding parse_padding(std::string_view text);               ///< @copydoc parse_optimizer
+[[nodiscard]] PERFPRED_API Software parse_software(std::string_view text);             ///< @copydoc parse_optimizer
+[[nodiscard]] PERFPRED_API Loader parse_loader(std::string_view text);                 ///< @copydoc parse_optimizer
+[[nodiscard]] PERFPRED_API Phases parse_phases(std::string_view text);                 ///< @copydoc parse_optimizer
 
 }  // namespace perfpred

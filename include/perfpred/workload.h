@@ -71,6 +71,10 @@ struct PERFPRED_API Workload {
   std::int64_t accumulate = 1;  ///< batches whose gradients one update uses, >= 1
   LossForm loss = LossForm::whole;    ///< `chunked` only for language models
   Padding padding = Padding::packed;  ///< `padded` only for networks of words
+  bool compiled = false;              ///< by torch.compile: chains of elementwise operators are one kernel
+  Software software = Software::pytorch;
+  Loader loader = Loader::none;
+  Phases phases = Phases::all;
 
   /// A member of the CIFAR-10 CNN family: `depth` blocks of two 3x3 convolutions (base_filters * 2^block channels),
   /// each with ReLU, then 2x2 max pooling; dense 128 with ReLU; dense 10.
@@ -97,9 +101,11 @@ struct PERFPRED_API Workload {
   [[nodiscard]] std::int64_t params() const;
 
   /// The operators of one training step (forward, loss, backward, optimizer; include op_graph.h) as the torch component
-  /// executes them in the second or a later step (docs/guides/counting.md). @throws InputError as params(), or for a
-  /// network of a file whose graph is not known (add_graphs() in step_file.h) or is of another input, precision or
-  /// attention. A captured step has its own input, classes and optimizer: those of the workload mean nothing
+  /// executes them in the second or a later step (docs/guides/counting.md); of `phases=forward` those of a pass in
+  /// evaluation mode. `compiled` and `software` matter where a device executes them (execute()). @throws InputError as
+  /// params(), or for a network of a file whose graph is not known (add_graphs() in step_file.h) or is of another
+  /// input, precision or attention. A captured step has its own input, classes and optimizer: those of the workload
+  /// mean nothing
   [[nodiscard]] OpGraph graph() const;
 
   /// ceil(train_images / samples of a step): batch_size, but for a captured step that accumulates several batches
@@ -107,8 +113,8 @@ struct PERFPRED_API Workload {
   /// captured step
   [[nodiscard]] std::int64_t steps_per_epoch() const;
 
-  /// Canonical text, `network=...;depth=...;...;threads=...`: equal keys mean the same workload. `;attention=eager`
-  /// follows only where it is not `sdpa`, `;optimizer_impl=foreach` only where it is not `fused`.
+  /// Canonical text, `network=...;depth=...;...;threads=...`: equal keys mean the same workload. The fields from
+  /// `attention` on follow only where they differ from their default: `;attention=eager;compiled=1`.
   [[nodiscard]] std::string key() const;
 
   /// The workload that has this key; the names in it may have any spelling. @throws InputError if the text is not a key

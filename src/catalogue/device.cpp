@@ -448,6 +448,11 @@ const DeviceCatalogue& built_in_devices() {
   return catalogue;
 }
 
+const Device* built_in_device(std::string_view name) {
+  const ResolvedDevice listed = built_in_devices().resolve(name);
+  return listed.origin == DeviceOrigin::row ? listed.device : nullptr;
+}
+
 void keep_own(std::vector<Device>& kept, Device device) {
   std::erase_if(kept, [&](const Device& other) { return other.name == device.name; });
   const Device* listed = built_in_devices().resolve(device.name).device;

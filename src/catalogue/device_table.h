@@ -5,12 +5,16 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace perfpred {
 
 /// The devices of data/devices.csv.
 [[nodiscard]] const DeviceCatalogue& built_in_devices();
+
+/// Its row of a name; null for one that it lacks or that several devices share.
+[[nodiscard]] const Device* built_in_device(std::string_view name);
 
 /// Adds a device in place of the one of its name, unless the built-in catalogue has it with these very values: the
 /// devices whose rates a model file has to hold.

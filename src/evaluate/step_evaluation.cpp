@@ -66,7 +66,7 @@ void score(const StepModel& fitted, const StepRows& rows, const std::set<std::st
       const double predicted = std::exp(estimate.log_sec);
       result.all.add(row->sec, predicted, estimate.half_width);
       result.by_gpu[row->gpu].add(row->sec, predicted, estimate.half_width);
-      result.steps.push_back({*row, predicted});
+      result.steps.push_back({*row, predicted, estimate.half_width});
     }
   }
 }
@@ -79,6 +79,8 @@ std::string group_of(const StepRow& row, StepProtocol protocol) {
       return canonical_network(row.model);
     case StepProtocol::family:
       return row.network_family;
+    case StepProtocol::source:
+      return row.source;
     default:
       return std::string(to_string(row.device.matrix.family));
   }
@@ -92,6 +94,8 @@ const char* groups_of(StepProtocol protocol) {
       return "networks";
     case StepProtocol::family:
       return "families of networks";
+    case StepProtocol::source:
+      return "sources";
     default:
       return "families of devices";
   }

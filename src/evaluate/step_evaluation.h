@@ -9,13 +9,13 @@
 
 namespace perfpred {
 
-/// What is left out: a device, a network, a family of networks (StepRow::network_family), a family of devices
+/// What is left out: a device, a network, a family of networks (StepRow::network_family), a source, a family of devices
 /// (Pascal | Volta, Turing | Ampere and later | CDNA).
-enum class StepProtocol { device, lono, family, device_family };
+enum class StepProtocol { device, lono, family, source, device_family };
 
 struct ScoredStep {
   StepRow row;
-  double predicted_sec;
+  double predicted_sec, half_width;  ///< of the 90 % interval of the logarithm
 };
 
 /// Errors of a step model on rows that it was not fitted on.

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -59,6 +60,38 @@ KernelFamily kernel_family(std::string_view arch) {
   return known == nullptr ? KernelFamily::none : known->family;
 }
 
+Chip chip_of(const Device& device) {
+  constexpr double least_share = 0.25;  // of single precision: 1/2 or 1/3 in data centres, 1/32 or 1/64 elsewhere
+  constexpr std::array<std::string_view, 2> of_data_centres = {"Hopper", "Blackwell"};  // also where fp64 is cut
+  if (std::find(of_data_centres.begin(), of_data_centres.end(), device.arch) != of_data_centres.end())
+    return {device.arch, true};
+  const auto fp64 = device.fp64_vector_tflops ? device.fp64_vector_tflops : device.fp64_tflops;
+  const auto fp32 = device.fp32_vector_tflops ? device.fp32_vector_tflops : device.fp32_tflops;
+  return {device.arch, fp64 && fp32 && *fp64 > least_share * *fp32};
+}
+
+bool is_at_least(const Device& better, const Device& other) {
+  if (better.name == other.name || better.arch != other.arch || better.vendor != other.vendor) return false;
+  constexpr std::array rates = {&Device::fp64_tflops,        &Device::fp32_tflops, &Device::tf32_tflops,
+                                &Device::bf16_tflops,        &Device::fp16_tflops, &Device::fp32_vector_tflops,
+                                &Device::fp16_vector_tflops, &Device::mem_gb,      &Device::mem_bw_gbs};
+  constexpr std::array limits = {&Device::l2_mb, &Device::sms, &Device::boost_mhz, &Device::tdp_w};
+  const auto lacks_or_reaches = [&](auto column) {  // a rate that is missing does not exist
+    return (better.*column).value_or(0) >= (other.*column).value_or(0);
+  };
+  const auto reaches = [&](auto column) {  // a limit that is missing is not known
+    return (better.*column).has_value() == (other.*column).has_value() && lacks_or_reaches(column);
+  };
+  return std::all_of(rates.begin(), rates.end(), lacks_or_reaches) &&
+         std::all_of(limits.begin(), limits.end(), reaches);
+}
+
+std::optional<int> generation(std::string_view arch) {
+  const Architecture* known = find(arch);
+  if (known == nullptr || known->family == KernelFamily::cdna) return std::nullopt;
+  return static_cast<int>(known - architectures.data());
+}
+
 std::string_view to_string(KernelFamily family) { return enumerator_name_of<KernelFamily::cdna>(family); }
 
 Precision computed_precision(const Device& device, Precision asked) {
@@ -82,6 +115,18 @@ double log_share_at(double power_share, double draw) {
   const double at_full_draw = std::pow(power_share, -power_softness) - 1;  // X^8.4
   return -std::log1p(std::pow(draw, power_exponent) * at_full_draw) / power_softness;
 }
+
+namespace {
+
+/// power_share() at a device's peak, TFLOP/s, if that is of vector units.
+double power_share_of(const Device& device, double peak) {
+  const bool vector_units = device.fp32_vector_tflops && peak <= *device.fp32_vector_tflops * 1.01;
+  if (!vector_units || !device.boost_mhz || !device.tdp_w) return 1;
+  const double mhz = plausible(device, "boost_mhz", device.boost_mhz, 100, 1e4);
+  return power_share(device.arch, mhz / 1e3, peak, plausible(device, "tdp_w", device.tdp_w, 1, 1e4));
+}
+
+}  // namespace
 
 Hardware hardware_of(const Device& device, Precision precision) {
   if (precision == Precision::unknown) {
@@ -111,10 +156,14 @@ Hardware hardware_of(const Device& device, Precision precision) {
   hardware.threads = threads_per_sm * hardware.sms;
   hardware.l2 = 1e6 * plausible(device, "l2_mb", device.l2_mb, 0.01, 1e4, 4);
   hardware.l2_partitions = l2_partitions(device.arch, hardware.l2);
-  const bool vector_units = device.fp32_vector_tflops && peak <= *device.fp32_vector_tflops * 1.01;
-  if (vector_units && device.boost_mhz && device.tdp_w) {
-    const double mhz = plausible(device, "boost_mhz", device.boost_mhz, 100, 1e4);
-    hardware.power_share = power_share(device.arch, mhz / 1e3, peak, plausible(device, "tdp_w", device.tdp_w, 1, 1e4));
+  hardware.power_share = power_share_of(device, peak);
+  if (hardware.power_share == 1) return hardware;
+  // It can run at the clock of each device that it is at least as good as, and then sustains what that one does.
+  for (const Device& worse : built_in_devices().devices()) {
+    const auto of_worse = worse.arch == device.arch ? worse.matrix_flops(precision) : std::nullopt;
+    if (!of_worse || !is_at_least(device, worse)) continue;
+    const double share = *of_worse / *flops * power_share_of(worse, *of_worse / 1e12);
+    hardware.power_share = std::clamp(share, hardware.power_share, 1.0);
   }
   return hardware;
 }

@@ -2,6 +2,8 @@
 #pragma once
 #include <perfpred/device.h>
 
+#include <compare>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,6 +15,24 @@ enum class KernelFamily { none, pascal, volta_turing, ampere_ada, cdna };
 /// Pascal | Volta, Turing | Ampere and later | CDNA, from the name of an architecture (`Ampere`, `Blackwell-consumer`).
 [[nodiscard]] KernelFamily kernel_family(std::string_view arch);
 [[nodiscard]] std::string_view to_string(KernelFamily family);
+
+/// Devices whose rates fall short of their peaks alike: of one architecture, apart the chips of data centres, which
+/// have the units for double precision (an H20 has them, too, though they are cut) and another memory.
+struct Chip {
+  std::string arch;  ///< as in the catalogue
+  bool data_centre = false;
+
+  friend auto operator<=>(const Chip&, const Chip&) = default;
+};
+[[nodiscard]] Chip chip_of(const Device& device);
+
+/// Whether a device is another one of the same architecture, and at least as good in everything that the catalogue
+/// says of both. A peak that is missing does not exist; a cache, clock, power or number of multiprocessors that is
+/// missing is not known, so that nothing follows.
+[[nodiscard]] bool is_at_least(const Device& better, const Device& other);
+
+/// The place of an architecture among NVIDIA's, from the oldest on; empty for another one's.
+[[nodiscard]] std::optional<int> generation(std::string_view arch);
 
 /// The precision that a device computes in: cards without fast half arithmetic compute fp16 in single precision, CPUs
 /// bf16, too. How cards without units for bf16 compute it is not known.
@@ -29,7 +49,8 @@ struct Hardware {
   double threads = 0;  ///< that its multiprocessors hold at once
   double l2 = 0;
   double l2_partitions = 1;
-  /// Share of `flops` that the power limit allows under load, 0 to 1; 1 where clock, power or process are unknown.
+  /// Share of `flops` that the power limit allows under load, 0 to 1; 1 where clock, power or process are unknown. No
+  /// device of the catalogue sustains less than a worse one.
   double power_share = 1;
 };
 

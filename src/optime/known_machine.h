@@ -23,12 +23,13 @@ struct KnownMachine {
   HostRange hosts;
 };
 
-/// Machine effects for a device and precision: the probe's if there is one, else the mean over the measured machines of
-/// that device, those in another layout only where there are none in this one. The host is not a property of the
-/// device, so its effect is a range: that of a probe in any precision if there is one; else all usual hosts and those
-/// that the device was measured with, of which the one closest to the usual host is expected.
-/// @param name  that the device was measured by; empty if it was not
-[[nodiscard]] KnownMachine known_machine(const StepModel& model, const std::string& name, const Device& device,
-                                         Precision precision, Layout layout);
+/// Machine effects for a device and precision: the probe's if there is one; else the mean over its own measured
+/// machines; else that over measured devices with such a chip (hardware.h), those in another layout only where there
+/// are none in this one; where there are none, over those with the last chip before it. The host is not a property of
+/// the device, so its effect is a range: that of a probe in any precision if there is one; else all usual hosts and
+/// those that the device, or else the chip, was measured with, of which the one closest to the usual host is expected.
+/// @param asked  its source says nothing, its device is empty if the device was not measured
+[[nodiscard]] KnownMachine known_machine(const StepModel& model, const MachineKey& asked, const Chip& chip,
+                                         const ArithmeticKey& arithmetic);
 
 }  // namespace perfpred

@@ -20,7 +20,7 @@
 namespace perfpred {
 namespace {
 
-constexpr int op_model_format = 9;
+constexpr int op_model_format = 10;
 constexpr std::array<KernelFamily, 5> families = {KernelFamily::none, KernelFamily::pascal, KernelFamily::volta_turing,
                                                   KernelFamily::ampere_ada, KernelFamily::cdna};
 
@@ -176,17 +176,22 @@ nlohmann::json to_json(const MachineKey& key) {
           {"probe", key.probe}};
 }
 
+nlohmann::json to_json(const ArithmeticKey& key) {
+  return {{"bytes", key.element_bytes}, {"matrix_units", key.matrix_units}, {"pure_half", key.pure_half}};
+}
+
 nlohmann::json to_json(const StepModel& model) {
   nlohmann::json machines = nlohmann::json::array(), networks = nlohmann::json::array();
   for (const auto& [key, machine] : model.machines) {
     nlohmann::json& json = machines.emplace_back(to_json(key));
     const MachineEffects& effects = machine.effects;
     json["effects"] = {{"compute", effects.compute}, {"memory", effects.memory}, {"host", effects.host}};
+    json["chip"] = {{"arch", machine.chip.arch}, {"data_centre", machine.chip.data_centre}};
+    json["rates"] = to_json(machine.arithmetic);
     if (machine.parameters) json["parameters"] = to_json(*machine.parameters);
   }
   for (const auto& [key, known] : model.networks) {
-    nlohmann::json& json = networks.emplace_back(
-        nlohmann::json{{"bytes", key.element_bytes}, {"matrix_units", key.matrix_units}, {"pure_half", key.pure_half}});
+    nlohmann::json& json = networks.emplace_back(to_json(key));
     for (const auto& [network, of_it] : known) {
       json["known"].push_back(
           {{"network", network.network}, {"size", network.size}, {"factor", of_it.log_factor}, {"width", of_it.width}});
@@ -196,8 +201,10 @@ nlohmann::json to_json(const StepModel& model) {
           {"machines", machines},
           {"networks", networks},
           {"sources", model.sources},
+          {"conditions", model.conditions},
           {"machine_width", model.machine_width},
-          {"network_width", model.network_width}};
+          {"network_width", model.network_width},
+          {"source_width", model.source_width}};
 }
 
 StepParameters read_step_parameters(const nlohmann::json& json) {
@@ -239,6 +246,11 @@ MachineKey read_machine_key(const nlohmann::json& json) {
           flag(json, "probe")};
 }
 
+ArithmeticKey read_arithmetic_key(const nlohmann::json& json) {
+  const auto bytes = static_cast<int>(std::min(json_positive_integer(json, "bytes"), std::int64_t{16}));
+  return {bytes, flag(json, "matrix_units"), flag(json, "pure_half")};
+}
+
 StepModel read_step_model(const nlohmann::json& json) {
   StepModel model;
   model.parameters = read_step_parameters(json_object(json, "parameters"));
@@ -246,11 +258,13 @@ StepModel read_step_model(const nlohmann::json& json) {
     Machine& machine = model.machines[read_machine_key(item)];
     const nlohmann::json& effects = json_object(item, "effects");
     machine.effects = {moderate(effects, "compute"), moderate(effects, "memory"), moderate(effects, "host")};
+    const nlohmann::json& chip = json_object(item, "chip");
+    machine.chip = {json_text(chip, "arch"), flag(chip, "data_centre")};
+    machine.arithmetic = read_arithmetic_key(json_object(item, "rates"));
     if (item.contains("parameters")) machine.parameters = read_step_parameters(json_object(item, "parameters"));
   }
   for (const nlohmann::json& item : json_objects(json, "networks")) {
-    const auto bytes = static_cast<int>(std::min(json_positive_integer(item, "bytes"), std::int64_t{16}));
-    auto& networks = model.networks[{bytes, flag(item, "matrix_units"), flag(item, "pure_half")}];
+    auto& networks = model.networks[read_arithmetic_key(item)];
     for (const nlohmann::json& known : json_objects(item, "known")) {
       networks[{json_text(known, "network"), json_positive_integer(known, "size")}] = {moderate(known, "factor"),
                                                                                        width(known, "width")};
@@ -258,8 +272,11 @@ StepModel read_step_model(const nlohmann::json& json) {
   }
   const nlohmann::json& sources = json_object(json, "sources");
   for (const auto& [source, value] : sources.items()) model.sources[source] = moderate(sources, source.c_str());
+  const nlohmann::json& conditions = json_object(json, "conditions");
+  for (const auto& [word, value] : conditions.items()) model.conditions[word] = moderate(conditions, word.c_str());
   model.machine_width = width(json, "machine_width");
   model.network_width = width(json, "network_width");
+  model.source_width = width(json, "source_width");
   return model;
 }
 

@@ -6,6 +6,7 @@
 
 #include "optime/kernel_model.h"
 #include "optime/layers/layer_rates.h"
+#include "optime/step_conditions.h"
 #include "optime/step_model.h"
 
 namespace perfpred {
@@ -27,6 +28,7 @@ struct StepQuestion {
   const Device& device;
   Precision precision = Precision::fp32;
   bool cuda_graph = false;
+  StepConditions conditions;
   NetworkKey network;  ///< what its steps elsewhere took is used
 };
 

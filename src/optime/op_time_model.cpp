@@ -127,18 +127,24 @@ OpTimeModel OpTimeModel::load(const std::string& path) {
 void OpTimeModel::save(const std::string& path) const { write_file(path, dumped(to_json(impl_->state)) + "\n"); }
 
 StepTime OpTimeModel::predict(const OpGraph& step, const Device& device, Precision precision, bool cuda_graph) const {
-  return OpModelAccess::predict(*this, {execute(step, device.kind), device, precision, cuda_graph, {}}).time;
+  return OpModelAccess::predict(*this, {execute(step, device.kind), device, precision, cuda_graph, {}, {}}).time;
 }
 
 StepAnswer OpModelAccess::predict(const OpTimeModel& model, const StepQuestion& asked) {
   const OpModelState& state = model.impl_->state;
-  return predict_step(state, asked, is_learned(state, asked));
+  StepAnswer answer = predict_step(state, asked, is_learned(state, asked));
+  if (asked.precision != Precision::tf32 && asked.precision != Precision::default_) return answer;
+  // PyTorch allows TF32, and chooses a kernel in single precision where that is faster.
+  StepQuestion single = asked;
+  single.precision = Precision::fp32;
+  StepAnswer other = predict_step(state, single, is_learned(state, single));
+  return other.time.sec.p50 < answer.time.sec.p50 ? other : answer;
 }
 
 LayerTime predict_layer(const OpTimeModel& model, const LayerCase& layer, const Device& device) {
   const OpModelState& state = OpModelAccess::state(model);
   const LayerStep step = layer_step(layer, device.kind);
-  const StepQuestion asked = {step.executed, device, layer.precision, false, {}};
+  const StepQuestion asked = {step.executed, device, layer.precision, false, {}, {}};
   return predict_own_kernels(state, step, asked, is_learned(state, asked));
 }
 

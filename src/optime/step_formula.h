@@ -24,11 +24,13 @@ struct StepDevice {
   double conv_flops = 0;                                 ///< of convolutions
   bool matrix_units = false, conv_matrix_units = false;  ///< whether these rates are of matrix units
   bool fp64 = false;
+  Chip chip;
   DeviceKind kind = DeviceKind::gpu;
   bool transposes = false;     ///< images of convolutions, to channels-last memory and back
   bool emulated_half = false;  ///< half precision is stored, and computed in single precision
   bool winograd = true;        ///< for 3x3 convolutions without matrix units; else Fourier transforms
   double byte_scale = 1;       ///< of the graph's bytes
+  bool replays = false;        ///< the host dispatches all kernels at once: a CUDA graph, a compiled step
 };
 
 /// @throws InputError as hardware_of()
@@ -76,7 +78,7 @@ class StepFormula {
     double seconds_per_byte = 0, seconds_per_flop = 0;
     double StepParameters::*memory = nullptr;   ///< parameter of seconds_per_byte
     double StepParameters::*compute = nullptr;  ///< of seconds_per_flop; null: the group's time follows from its bytes
-    bool conv = false, depthwise = false;
+    bool conv = false, depthwise = false, matrix_units = false;
     double vector_ratio = 1;  ///< of kernels whose channels miss the matrix units
   };
   struct Parts;
@@ -92,6 +94,9 @@ class StepFormula {
   [[nodiscard]] double idle_factor(const StepKernel& kernel) const;
   [[nodiscard]] double block_seconds(const StepKernel& kernel) const;
   [[nodiscard]] double moved_bytes(const StepKernel& kernel) const;
+  /// Share of StepKernel::near_bytes that is not read from memory, and its derivative by the logarithm of the cache.
+  [[nodiscard]] std::array<double, 2> cached_share(const StepKernel& kernel) const;
+  [[nodiscard]] double transposing_seconds(const StepKernel& kernel) const;
   /// Seconds of each kernel, those that repeat another taken from it.
   [[nodiscard]] std::vector<double> all_seconds(std::span<const StepKernel> kernels) const;
   [[nodiscard]] double total_sec(std::span<const StepKernel> kernels, std::span<const double> seconds, double input_sec,
@@ -100,6 +105,7 @@ class StepFormula {
   // waits for it last, and of `calls` calls of a kernel.
   void add_host(std::span<const StepKernel> kernels, std::size_t forward, std::size_t wait, StepSlopes& slopes) const;
   void add_kernel(const StepKernel& kernel, double calls, StepSlopes& slopes) const;
+  void add_matrix_units(const StepKernel& kernel, double compute, StepParameters& slopes) const;
   void add_products(const StepKernel& kernel, const Parts& part, double compute, StepParameters& slopes) const;
 
   std::array<Group, step_groups> groups_;
@@ -107,7 +113,12 @@ class StepFormula {
   double number_, native_number_;  ///< seconds of a thread block of a batch norm
   double host_, host_backward_, host_conv_, host_norm_;
   double transposed_byte_ = 0;  ///< seconds
-  double sms_, l2_;             ///< sms_ 0: products are not cut into tiles
+  double transposing_single_ = 1;
+  double depthwise_channels_last_ = 1, grouped_channels_last_ = 1;  ///< factors of the seconds in such memory
+  double attention_ = 1;                                            ///< factor of the seconds of attention
+  double misaligned_ = 1;    ///< of products on the matrix units of Ampere and later
+  double sms_, l2_;          ///< sms_ 0: products are not cut into tiles
+  double cached_bytes_ = 0;  ///< results just made that the cache holds, as the graph counts bytes; 0: none
   [[nodiscard]] bool fills_matrix_units(const StepKernel& kernel) const {
     return wants_sizes_ ? kernel.sizes_aligned : kernel.aligned;
   }

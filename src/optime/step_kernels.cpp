@@ -109,6 +109,7 @@ void add_convolution(const OpGraph& step, const Op& op, std::uint32_t index, std
     kernel.transposed = transposed(step, kernel, bytes(in[0]) + bytes(out[0]));
     kernel.flops = op.flops;
     kernel.op = index;
+    kernel.channels_last = step.layout() == Layout::nhwc;
     kernels.push_back(kernel);
     return;
   }
@@ -123,6 +124,7 @@ void add_convolution(const OpGraph& step, const Op& op, std::uint32_t index, std
     kernel.flops = op.flops / gradients;
     kernel.op = index;
     kernel.dispatched = first;
+    kernel.channels_last = step.layout() == Layout::nhwc;
     first = false;
     kernels.push_back(kernel);
   }
@@ -251,12 +253,45 @@ bool is_of_bias(const OpGraph& step, std::size_t i) {
   return i > 0 && !step.ops()[i].dispatched && is_convolution(step.ops()[i - 1].kind);
 }
 
+/// A batch norm in evaluation mode: it keeps no statistics of the batch.
+bool uses_running_statistics(const OpGraph& step, const Op& op) {
+  return op.kind == OpKind::batch_norm && step.outputs(op).size() == 1;
+}
+
 /// Whether an operator has nothing to compute, and no sizes that its time could follow from.
 bool is_empty(const OpGraph& step, const Op& op) {
   const auto in = step.inputs(op), out = step.outputs(op);
   const auto none = [&](TensorId id) { return id != no_tensor && step.numel(id) == 0; };
   if (!out.empty() && none(out[0])) return true;
   return is_conv_or_matmul(op.kind) && in.size() >= 2 && (none(in[0]) || none(in[1]));
+}
+
+/// Fills in what kernels read that the step has just made. Backward and update read parameters, too, but long after.
+void find_near(const OpGraph& step, std::vector<StepKernel>& kernels) {
+  constexpr double never = -1;
+  std::vector<double> made_at(step.tensors().size(), never);  // by storage: bytes moved before
+  double moved = 0;
+  for (std::size_t k = 0; k < kernels.size();) {
+    const std::uint32_t index = kernels[k].op;
+    const Op& op = step.ops()[index];
+    double bytes = 0, distance = 0;
+    for (const TensorId id : step.inputs(op)) {
+      if (id == no_tensor) continue;
+      const double at = made_at[step.tensors()[id].storage];
+      const auto own = static_cast<double>(step.bytes(id));
+      if (at == never || own <= bytes) continue;
+      bytes = own;
+      distance = moved - at + own;
+    }
+    for (; k < kernels.size() && kernels[k].op == index; ++k) {
+      kernels[k].near_bytes = std::min(bytes, kernels[k].bytes);
+      kernels[k].near_distance = distance;
+    }
+    moved += static_cast<double>(op.bytes_read + op.bytes_written);
+    for (const TensorId id : step.outputs(op)) {
+      if (id != no_tensor) made_at[step.tensors()[id].storage] = moved;
+    }
+  }
 }
 
 }  // namespace
@@ -273,6 +308,7 @@ std::vector<StepKernel> step_kernels(const ExecutedStep& executed) {
     kernel.op = i;
     kernel.flops = op.flops;
     kernel.bytes = static_cast<double>(op.bytes_read + op.bytes_written);
+    if (uses_running_statistics(step, op)) kernel.group = StepGroup::elementwise;
     if (kernel.group != StepGroup::unknown && is_empty(step, op)) {
       kernel.group = StepGroup::other;
       kernels.push_back(kernel);
@@ -297,18 +333,22 @@ std::vector<StepKernel> step_kernels(const ExecutedStep& executed) {
     const Op& op = step.ops()[kernel.op];
     kernel.kind = op.kind;
     kernel.type = op.type;
+    kernel.backward = op.phase >= Phase::backward;
     kernel.dispatched = kernel.dispatched && op.dispatched;
   }
+  find_near(step, kernels);
   return kernels;
 }
 
 void find_repeats(std::vector<StepKernel>& kernels) {
-  using Key = std::tuple<StepGroup, bool, bool, bool, bool, double, double, double, double, double, double>;
+  using Key = std::tuple<StepGroup, bool, bool, bool, bool, bool, double, double, double, double, double, double,
+                         double, double>;
   std::map<Key, std::uint32_t> first;
   for (std::uint32_t i = 0; i < kernels.size(); ++i) {
     StepKernel& k = kernels[i];
-    const Key key = {k.group, k.three_by_three, k.grouped, k.aligned, k.sizes_aligned, k.flops,
-                     k.bytes, k.depth,          k.width,   k.calls,   k.channels};
+    const Key key = {k.group,         k.three_by_three, k.grouped,    k.channels_last, k.aligned,
+                     k.sizes_aligned, k.flops,          k.bytes,      k.depth,         k.width,
+                     k.calls,         k.channels,       k.near_bytes, k.near_distance};
     k.same_as = first.emplace(key, i).first->second;
   }
 }

@@ -5,7 +5,9 @@
 #include <compare>
 #include <cstdint>
 #include <string>
+#include <utility>
 
+#include "optime/step_conditions.h"
 #include "optime/step_formula.h"
 
 namespace perfpred {
@@ -34,6 +36,13 @@ struct NetworkKey {
 
   friend auto operator<=>(const NetworkKey&, const NetworkKey&) = default;
 };
+
+/// Forward passes and compiled steps are of other kernels: what is known of a network's steps says nothing of them.
+[[nodiscard]] inline NetworkKey network_key(std::string network, std::int64_t size, const StepConditions& conditions) {
+  if (is_compiled(conditions)) network += " compiled";
+  if (conditions.phases == Phases::forward) network += " forward";
+  return {std::move(network), size};
+}
 
 /// Where errors of a network's steps are shared: size of a number, whether convolutions run on matrix units, and
 /// whether half precision is pure (all tensors) or mixed.

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "optime/interval_widths.h"
+#include "optime/known_machine.h"
 #include "optime/map_fit.h"
 #include "statistics/confidence.h"
 #include "statistics/moments.h"
@@ -26,10 +27,14 @@ constexpr double measured_host_deviation = 0.1;
 constexpr MachineEffects effect_deviation = {0.2, 0.25, host_deviation}, probe_deviation = {0.3, 0.25, 0.8};
 /// Pageable memory comes at about 4 GB/s; a batch that is made on the device takes nothing.
 constexpr NormalPrior input_byte_sec = {-23, 0.7};
+constexpr double condition_deviation = 0.2;
 constexpr double own_parameter_factor = 2;  // of the priors' deviations, for parameters of a machine's own
 // MapProblem's, of log steps; docs/notes/optime.md, Copies to channels-last memory.
 constexpr double step_knee = 0.05, step_noise = 0.1, probe_step_noise = 0.03;
 constexpr int max_fit_steps = 15;
+/// Forward passes teach what their cards and conditions are worth. What steps share is for training steps to say: with
+/// a full weight, a hundred passes of a card in half precision decide for all (docs/notes/optime.md, Forward passes).
+constexpr double forward_pass_weight = 0.1;
 /// Devices without errors that shrinking known networks may stand for.
 constexpr std::array<double, 4> shrinkages = {0.3, 1, 3, 10};
 constexpr std::size_t least_rows = 8;
@@ -59,6 +64,7 @@ class StepFit {
     problem_.noise = learns == Learns::effects ? probe_step_noise : step_noise;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       problem_.measured[at(i)] = std::log(rows_[i]->sec);
+      if (rows_[i]->phases == Phases::forward) problem_.weight[at(i)] = forward_pass_weight;
       if (learns == Learns::effects)
         problem_.measured[at(i)] -= model.known(rows_[i]->network, rows_[i]->arithmetic).log_factor;
     }
@@ -70,11 +76,7 @@ class StepFit {
       take_parameters(x_, model.machines[rows_[0]->machine].parameters.emplace());
       return;
     }
-    take_parameters(x_, model.parameters);
-    for (std::size_t i = 0; i < rows_.size(); ++i) {
-      model.machines[rows_[i]->machine].effects = effects(x_, i);
-      if (places_[i].source >= 0) model.sources[rows_[i]->source] = x_[places_[i].source];
-    }
+    take(x_, model, [](std::size_t) { return true; });
   }
   StepFit(const StepFit&) = delete;
   StepFit& operator=(const StepFit&) = delete;
@@ -86,10 +88,12 @@ class StepFit {
     std::vector<double> errors(rows_.size());
     const LeaveOut leave_out(problem_, x_);
     for (const auto& [name, rows] : groups) {
-      const Eigen::VectorXd x = leave_out.parameters_without(rows);
+      const std::set<Eigen::Index> left_out(rows.begin(), rows.end());
+      StepModel others;
+      take(leave_out.parameters_without(rows), others, [&](std::size_t i) { return left_out.count(at(i)) == 0; });
       for (const Eigen::Index i : rows) {
         const auto row = static_cast<std::size_t>(i);
-        errors[row] = problem_.measured[i] - of_row(x, row, &StepFormula::log_step);
+        errors[row] = problem_.measured[i] - others.log_step(*rows_[row]);
       }
     }
     return errors;
@@ -99,6 +103,7 @@ class StepFit {
   /// Where a row's unknowns stand; -1 for what stays.
   struct Places {
     Eigen::Index compute = -1, memory = -1, host = -1, source = -1;
+    std::vector<Eigen::Index> conditions;  // one for each of the row's, or none
   };
 
   /// Effects of the rows' machines, and the seconds in which sources copy a byte.
@@ -107,12 +112,13 @@ class StepFit {
     const NormalPrior host = host_sec ? NormalPrior{host_effect(model_.parameters, *host_sec), measured_host_deviation}
                                       : NormalPrior{0, deviation.host};
     std::map<MachineKey, Places> of_machine;
-    std::map<std::string, Eigen::Index> of_source;
+    std::map<std::string, Eigen::Index> of_source, of_condition;
     for (const StepRow* row : rows_) {
       Places places;
       if (learns != Learns::parameters) {
         const auto [machine, is_new] = of_machine.try_emplace(row->machine);
-        if (is_new) machine->second = {unknown({0, deviation.compute}), unknown({0, deviation.memory}), unknown(host)};
+        if (is_new)
+          machine->second = {unknown({0, deviation.compute}), unknown({0, deviation.memory}), unknown(host), -1, {}};
         places = machine->second;
       }
       if (learns == Learns::all && row->input_bytes > 0) {
@@ -120,7 +126,13 @@ class StepFit {
         if (is_new) source->second = unknown(input_byte_sec);
         places.source = source->second;
       }
-      places_.push_back(places);
+      for (const std::string& word : row->conditions) {
+        if (learns != Learns::all) break;
+        const auto [condition, is_new] = of_condition.try_emplace(word);
+        if (is_new) condition->second = unknown({0, condition_deviation});
+        places.conditions.push_back(condition->second);
+      }
+      places_.push_back(std::move(places));
     }
   }
 
@@ -133,6 +145,24 @@ class StepFit {
     const Places& places = places_[i];
     if (places.compute < 0) return model_.effects_of(rows_[i]->machine);
     return {x[places.compute], x[places.memory], x[places.host]};
+  }
+
+  /// Fills in what these unknowns say. @param has  whether a row tells of its machine and conditions
+  void take(const Eigen::VectorXd& x, StepModel& model, const std::function<bool(std::size_t)>& has) const {
+    model.parameters = model_.parameters;
+    take_parameters(x, model.parameters);
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      const StepRow& row = *rows_[i];
+      if (places_[i].source >= 0) model.sources[row.source] = x[places_[i].source];
+      if (!has(i)) continue;
+      Machine& machine = model.machines[row.machine];
+      machine.effects = effects(x, i);
+      machine.chip = row.device.chip;
+      machine.arithmetic = row.arithmetic;
+      if (places_[i].compute < 0) machine.parameters = StepParameters(model.parameters);
+      for (std::size_t c = 0; c < places_[i].conditions.size(); ++c)
+        model.conditions[row.conditions[c]] = x[places_[i].conditions[c]];
+    }
   }
 
   void take_parameters(const Eigen::VectorXd& x, StepParameters& parameters) const {
@@ -151,15 +181,23 @@ class StepFit {
     return (StepFormula(p, row.device, effects(x, i)).*ask)(*row.kernels, input_sec, row.whole);
   }
 
+  /// Logarithm of the factor of a row's conditions.
+  [[nodiscard]] double of_conditions(const Eigen::VectorXd& x, std::size_t i) const {
+    if (places_[i].conditions.empty()) return model_.of_conditions(rows_[i]->conditions);
+    double sum = 0;
+    for (const Eigen::Index place : places_[i].conditions) sum += x[place];
+    return sum;
+  }
+
   void predict(const Eigen::VectorXd& x, Eigen::VectorXd& predicted, Eigen::MatrixXd* slopes) const {
     if (slopes != nullptr) slopes->setZero();
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       if (slopes == nullptr) {
-        predicted[at(i)] = of_row(x, i, &StepFormula::log_step);
+        predicted[at(i)] = of_row(x, i, &StepFormula::log_step) + of_conditions(x, i);
         continue;
       }
       const StepSlopes own = of_row(x, i, &StepFormula::log_slopes);
-      predicted[at(i)] = own.log_sec;
+      predicted[at(i)] = own.log_sec + of_conditions(x, i);
       auto row = slopes->row(at(i));
       for (std::size_t j = 0; j < first_; ++j) row[at(j)] = own.parameters.*step_parameters[j].value;
       const Places& places = places_[i];
@@ -169,6 +207,7 @@ class StepFit {
                                          {places.source, own.input}}) {
         if (place >= 0) row[place] = slope;
       }
+      for (const Eigen::Index place : places.conditions) row[place] = 1;
     }
   }
 
@@ -180,11 +219,6 @@ class StepFit {
   MapProblem problem_;
   Eigen::VectorXd x_;
 };
-
-double log_step(const StepModel& model, const StepRow& row) {
-  const StepFormula formula(model.parameters_of(row.machine), row.device, model.effects_of(row.machine));
-  return formula.log_step(*row.kernels, model.input_seconds(row), row.whole);
-}
 
 /// Half widths of 90 % intervals of errors: of the part that a group's rows share, and of the rows about it.
 struct Spread {
@@ -253,6 +287,23 @@ std::map<NetworkKey, KnownNetwork> known_networks(const std::map<NetworkKey, Net
   return known;
 }
 
+/// Half width of the 90 % interval of what programs by others take on a device that is known: errors of rows whose
+/// source is left out, of devices that another source measured, too.
+/// @param unknown  the width where no device has two sources
+double width_of_sources(const StepFit& fitted, const std::vector<const StepRow*>& rows, double unknown) {
+  std::map<std::string, std::set<std::string>> sources_of;  // by device
+  for (const StepRow* row : rows) sources_of[row->machine.device].insert(row->source);
+  const std::vector<double> without = fitted.errors_without([](const StepRow& row) { return row.source; });
+  std::map<MachineKey, std::vector<double>> errors;
+  std::set<std::string> sources;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (sources_of[rows[i]->machine.device].size() < 2) continue;
+    errors[rows[i]->machine].push_back(without[i]);
+    sources.insert(rows[i]->source);
+  }
+  return sources.size() < 2 ? unknown : std::min(unknown, spread_of(errors, errors.size()).shared);
+}
+
 }  // namespace
 
 StepModel StepModel::fit(const std::vector<const StepRow*>& rows) {
@@ -288,12 +339,13 @@ StepModel StepModel::fit(const std::vector<const StepRow*>& rows) {
     for (std::size_t i = 0; i < own.size(); ++i) of_family[own[i]->network_family].push_back(errors[i]);
   }
   model.machine_width = spread_of(of_machine, devices.size()).shared;
+  model.source_width = width_of_sources(fitted, joint, model.machine_width);
   const Spread family = spread_of(of_family, of_family.size());
   model.network_width = std::hypot(family.shared, family.own);
 
   std::map<ArithmeticKey, std::map<NetworkKey, NetworkErrors>> errors;
   for (const StepRow* row : rows) {
-    errors[row->arithmetic][row->network][device_of(*row)].add(std::log(row->sec) - log_step(model, *row));
+    errors[row->arithmetic][row->network][device_of(*row)].add(std::log(row->sec) - model.log_step(*row));
   }
   for (const auto& [arithmetic, networks] : errors) {
     std::map<NetworkKey, KnownNetwork> known = known_networks(networks, model.network_width);
@@ -324,6 +376,26 @@ double StepModel::input_seconds(const StepRow& row) const {
   return found == sources.end() ? 0 : row.input_bytes * std::exp(found->second);
 }
 
+double StepModel::log_step(const StepRow& row) const {
+  StepParameters own = parameters_of(row.machine);
+  MachineEffects effects = effects_of(row.machine);
+  if (machines.count(row.machine) == 0) {
+    const KnownMachine like = known_machine(*this, row.machine, row.device.chip, row.arithmetic);
+    own = like.parameters;
+    effects = like.effects;
+  }
+  const StepFormula formula(own, row.device, effects);
+  return formula.log_step(*row.kernels, input_seconds(row), row.whole) + of_conditions(row.conditions);
+}
+
+double StepModel::of_conditions(const std::vector<std::string>& words) const {
+  double sum = 0;
+  for (const std::string& word : words) {
+    if (const auto found = conditions.find(word); found != conditions.end()) sum += found->second;
+  }
+  return sum;
+}
+
 KnownNetwork StepModel::known(const NetworkKey& network, const ArithmeticKey& arithmetic) const {
   if (const auto measured = networks.find(arithmetic); measured != networks.end()) {
     if (const auto found = measured->second.find(network); found != measured->second.end()) return found->second;
@@ -334,7 +406,7 @@ KnownNetwork StepModel::known(const NetworkKey& network, const ArithmeticKey& ar
 StepModel::Estimate StepModel::predict(const StepRow& row) const {
   const KnownNetwork of_network = known(row.network, row.arithmetic);
   Estimate estimate;
-  estimate.log_sec = log_step(*this, row) + of_network.log_factor;
+  estimate.log_sec = log_step(row) + of_network.log_factor;
   estimate.half_width = std::hypot(of_network.width, machines.count(row.machine) != 0 ? 0 : machine_width);
   return estimate;
 }

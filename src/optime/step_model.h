@@ -29,6 +29,8 @@ struct StepRow {
   bool whole = true;  ///< false: layers alone, one after the other, without the fixed time of a step
   StepDevice device;
   std::shared_ptr<const std::vector<StepKernel>> kernels;
+  Phases phases = Phases::all;
+  std::vector<std::string> conditions;  ///< words_of()
 };
 
 struct StepTable {
@@ -39,7 +41,8 @@ struct StepTable {
   void add(StepTable other);
 };
 
-/// A table with the columns source, gpu, model, dataset, batch, precision, ms_per_step; `optimizer` if there is one.
+/// A table with the columns source, gpu, model, dataset, batch, precision, ms_per_step; `optimizer`, `compiled`,
+/// `software`, `loader` and `phases` (of a workload) if there are some.
 /// Networks that the zoo lacks are looked for in step files `<model>.json` of the folders of add_graphs(); of a file in
 /// another precision, all bytes are scaled. Batches are rounded to whole samples.
 /// A runs_agg.csv is such a table, too: its source is `runs`, and its batches are on the device before a step begins.
@@ -54,6 +57,8 @@ struct StepTable {
 /// What steps of a machine say of it.
 struct Machine {
   MachineEffects effects;
+  Chip chip;  ///< of its device
+  ArithmeticKey arithmetic;
   std::optional<StepParameters> parameters;  ///< its own, if it has at least 100 rows
 };
 
@@ -79,8 +84,13 @@ class StepModel {
   [[nodiscard]] Estimate predict(const StepRow& row) const;
 
   [[nodiscard]] MachineEffects effects_of(const MachineKey& machine) const;
+  /// Logarithm of a row's seconds, by its machine or else by what is known of such machines (known_machine.h), beside
+  /// what is known of its network.
+  [[nodiscard]] double log_step(const StepRow& row) const;
   [[nodiscard]] const StepParameters& parameters_of(const MachineKey& machine) const;
   [[nodiscard]] double input_seconds(const StepRow& row) const;
+  /// The sum of the logarithms that are known. @param words  of the conditions
+  [[nodiscard]] double of_conditions(const std::vector<std::string>& words) const;
 
   /// A network that was not measured has factor 1.
   [[nodiscard]] KnownNetwork known(const NetworkKey& network, const ArithmeticKey& arithmetic) const;
@@ -90,11 +100,14 @@ class StepModel {
   /// Log seconds to copy a byte of a batch to the device, by source: not all authors timed the copy. A step whose
   /// source is not here has its batch already.
   std::map<std::string, double> sources;
+  /// Logarithms of factors of steps under conditions (words_of()), beside what the formula says of them.
+  std::map<std::string, double> conditions;
   /// Networks whose errors carry from device to device.
   std::map<ArithmeticKey, std::map<NetworkKey, KnownNetwork>> networks;
   // Half widths of 90 % intervals of log time: of the error that a machine's steps share, and beside it of the error of
   // a step of a network that was not measured.
   double machine_width = 0.7, network_width = 0.4;
+  double source_width = 0.3;  ///< in place of machine_width, where others measured the device
 };
 
 }  // namespace perfpred

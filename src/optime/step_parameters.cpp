@@ -8,7 +8,8 @@ constinit const std::array<StepParameter, sizeof(StepParameters) / sizeof(double
   // the fit of all steps.
   constexpr std::string_view steps = "Training steps", h200 = "One H200", cpu = "Layers measured on a CPU",
                              timm = "One card, hundreds of networks", copies = "Copies to channels-last memory",
-                             worth = "What was worth how much";
+                             worth = "What was worth how much", cache = "Results that the cache holds",
+                             alignment = "Products that miss rows of 16 bytes";
   constexpr std::string_view winograd_paper = "Lavin, Gray 2016: 2.25 to 4 times fewer products",
                              recurrent_paper = "Diamos et al. 2016, Persistent RNNs";
   return std::to_array<StepParameter>({
@@ -48,6 +49,13 @@ constinit const std::array<StepParameter, sizeof(StepParameters) / sizeof(double
       {"depthwise_weight", &P::depthwise_weight, {-2.5, 0.5}, "and gradients of their weights", cpu},
       {"norm_number", &P::norm_number, {-21.9, 0.3}, "s a number in a block of cuDNN's batch norm (0.3 ns)", h200},
       {"norm_number_own", &P::norm_number_own, {-21.3, 0.3}, "s a number in one of PyTorch's (0.6 ns)", h200},
+      {"cache", &P::cache, {0, 0.5}, "factor of what of the cache holds the results just made", cache},
+      {"transposing", &P::transposing, {0, 0.4}, "factor of the seconds of copies to channels-last memory", copies},
+      {"transposing_single", &P::transposing_single, {0, 0.4}, "and of those in single precision", copies},
+      {"misaligned", &P::misaligned, {0.4, 0.4}, "factor of products that miss the rows of matrix units", alignment},
+      {"matrix_units_forward", &P::matrix_units_forward, {0, 0.3}, "and of convolutions forward", steps},
+      {"depthwise_channels_last", &P::depthwise_channels_last, {0, 0.4}, "factor, depthwise in channels-last", timm},
+      {"grouped_channels_last", &P::grouped_channels_last, {0, 0.4}, "factor, grouped in channels-last memory", timm},
   });
 }();
 

@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "catalogue/device_table.h"
 #include "optime/interval_widths.h"
 #include "optime/known_machine.h"
 #include "statistics/confidence.h"
@@ -28,8 +29,6 @@ const double unknown_operator_half_width = std::log(5.0);
 /// Share of the device's time whose worst provenance is the step's (docs/predict.md, What it is worth).
 constexpr double provenance_share = 0.9;
 constexpr std::size_t shown_ops = 10;
-/// Effect of a host that replays a CUDA graph: it dispatches nothing.
-const double replaying_host = std::log(1e-9);
 
 /// How far a machine's effects may be from what is expected of it, standard deviations: of one that was not measured,
 /// and of others (docs/notes/optime.md, Runs that correct the op model).
@@ -52,33 +51,34 @@ bool knows_family(KernelFamily family) { return family != KernelFamily::none && 
 /// What a device's kernels are timed by in one precision.
 struct Rates {
   Precision precision = Precision::fp32;
+  const Device* device = nullptr;
   StepDevice on;
   KnownMachine machine;
   const LayerRates* layers = nullptr;                ///< learned from layers of the device; null: none were measured
   Provenance provenance = Provenance::other_family;  ///< of the formula's times
   double width = 0;                                  ///< half width of the 90 % interval of their logarithms
   double log_factor = 0;                             ///< of the network's steps beside the formula
-  bool replays = false;                              ///< a CUDA graph
 
   /// A CPU dispatches what it computes: times of its layers hold both.
   [[nodiscard]] bool one_clock() const { return layers != nullptr && on.kind == DeviceKind::cpu; }
   [[nodiscard]] StepFormula formula(double host_effect) const {
-    return {machine.parameters,
-            on,
-            {machine.effects.compute, machine.effects.memory, replays ? replaying_host : host_effect}};
+    return {machine.parameters, on, {machine.effects.compute, machine.effects.memory, host_effect}};
   }
 };
 
 Rates rates_for(const OpModelState& state, const StepQuestion& asked, Precision precision, bool is_learned) {
   Rates rates;
   rates.precision = precision;
-  rates.replays = asked.cuda_graph;
+  rates.device = &asked.device;
   rates.on = step_device(asked.device, precision, StepArithmetic::as_graph);
+  rates.on.replays = asked.cuda_graph || is_compiled(asked.conditions);
   if (!is_learned) rates.on.matrix.name.clear();
   const std::string& name = rates.on.matrix.name;
   if (const auto found = state.measured.rates.find({name, precision}); found != state.measured.rates.end())
     rates.layers = &found->second;
-  rates.machine = known_machine(state.steps, name, asked.device, precision, asked.step.graph().layout());
+  rates.machine =
+      known_machine(state.steps, {{}, name, precision, StepArithmetic::as_graph, asked.step.graph().layout()},
+                    rates.on.chip, arithmetic_key(precision, rates.on, StepArithmetic::as_graph));
   const bool family = knows_family(rates.on.matrix.family);
   rates.provenance = rates.machine.measured ? Provenance::probe
                      : family               ? Provenance::family
@@ -86,9 +86,10 @@ Rates rates_for(const OpModelState& state, const StepQuestion& asked, Precision 
   // What is known of the network was learned of the formula on NVIDIA's devices; it says nothing of others' times.
   const KnownNetwork network = state.steps.known(rates.layers == nullptr && family ? asked.network : NetworkKey{},
                                                  arithmetic_key(precision, rates.on, StepArithmetic::as_graph));
-  rates.log_factor = network.log_factor;
-  rates.width = std::hypot(network.width, rates.machine.measured ? 0 : state.steps.machine_width) *
-                (rates.provenance == Provenance::other_family ? other_family_factor : 1);
+  rates.log_factor = network.log_factor + state.steps.of_conditions(words_of(asked.conditions));
+  rates.width =
+      std::hypot(network.width, rates.machine.measured ? state.steps.source_width : state.steps.machine_width) *
+      (rates.provenance == Provenance::other_family ? other_family_factor : 1);
   return rates;
 }
 
@@ -156,10 +157,50 @@ std::optional<Kernel> measured_class(const OpGraph& step, const StepKernel& part
   return kernel;
 }
 
+/// Devices with rows in a class beside one without: those that it is at least as good as, and the reverse.
+struct Neighbours {
+  std::vector<Hardware> worse, better;
+};
+
+Neighbours neighbours_in(const KernelModel& model, const Device& device, Precision precision) {
+  Neighbours neighbours;
+  if (model.devices.count(device.name) != 0) return neighbours;
+  for (const auto& [name, known] : model.devices) {
+    const Device* other = built_in_device(name);
+    if (other == nullptr || !other->matrix_flops(precision)) continue;
+    if (is_at_least(device, *other)) neighbours.worse.push_back(hardware_of(*other, precision));
+    if (is_at_least(*other, device)) neighbours.better.push_back(hardware_of(*other, precision));
+  }
+  return neighbours;
+}
+
+/// A sum of many terms takes no longer than its halves one after the other.
+double seconds_on(const KernelModel& model, const Kernel& kernel, const Hardware& on) {
+  constexpr double long_sum = 8192;  // docs/notes/optime.md, What was worth how much
+  double sec = std::exp(model.predict(kernel, on, false).log_sec);
+  if (kernel.kind == KernelClass::softmax || kernel.kind == KernelClass::layernorm) return sec;
+  Kernel part = kernel;
+  for (double parts = 2; part.k > long_sum; parts *= 2) {
+    part.k /= 2;
+    sec = std::min(sec, parts * std::exp(model.predict(part, on, false).log_sec));
+  }
+  return sec;
+}
+
+/// A device without rows is expected to be no slower than a worse one with rows, and no faster than a better one.
+double seconds_of_class(const KernelModel& model, const Kernel& kernel, const Hardware& on,
+                        const Neighbours& neighbours) {
+  double sec = seconds_on(model, kernel, on);
+  for (const Hardware& worse : neighbours.worse) sec = std::min(sec, seconds_on(model, kernel, worse));
+  for (const Hardware& better : neighbours.better) sec = std::max(sec, seconds_on(model, kernel, better));
+  return sec;
+}
+
 KernelTimes kernel_times(const KernelModels& models, const OpGraph& step, const Rates& rates,
                          const StepFormula& formula, std::span<const StepKernel> kernels) {
   KernelTimes times{formula_seconds(rates, formula, kernels), std::vector(kernels.size(), rates.width),
                     std::vector(kernels.size(), rates.provenance)};
+  std::map<KernelClass, Neighbours> neighbours_by_class;
   const bool has_classes = rates.on.matrix.family != KernelFamily::none && !rates.on.fp64;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     if (kernels[i].group == StepGroup::unknown) {
@@ -173,7 +214,11 @@ KernelTimes kernel_times(const KernelModels& models, const OpGraph& step, const 
       const KernelModel* of_class = kernel ? models.of(kernel->kind) : nullptr;
       if (of_class == nullptr) continue;
       const KernelEstimate estimate = of_class->predict(*kernel, rates.on.matrix, false);
-      times.sec[i] = std::exp(estimate.log_sec);
+      const auto [neighbours, is_new] = neighbours_by_class.try_emplace(kernel->kind);
+      if (is_new) neighbours->second = neighbours_in(*of_class, *rates.device, rates.precision);
+      times.sec[i] = seconds_of_class(*of_class, *kernel, rates.on.matrix, neighbours->second);
+      if (is_half(rates.precision) && kernels[i].group == StepGroup::product && !kernels[i].aligned)
+        times.sec[i] *= std::exp(rates.machine.parameters.misaligned);
       times.rests_on[i] = estimate.provenance;
       times.width[i] = estimate.half_width();
     }
@@ -218,10 +263,17 @@ StepClocks clocks_of(const OpGraph& step, const Rates& rates, const StepFormula&
   return rates.one_clock() ? StepClocks{clocks.device_sec, clocks.device_sec, 0} : clocks;
 }
 
+/// A step on one device.
+struct TimedStep {
+  Rates rates;
+  KernelTimes times;
+  StepClocks clocks;
+};
+
 /// Half width of the 90 % interval of the step's log time. Errors of one device's kernels go together; the host's are a
 /// factor of two, or what the hosts that the device may have differ by.
-double half_width(const OpGraph& step, const Rates& rates, const StepClocks& clocks,
-                  const std::vector<StepKernel>& kernels, const KernelTimes& times) {
+double half_width(const OpGraph& step, const TimedStep& timed, const std::vector<StepKernel>& kernels) {
+  const auto& [rates, times, clocks] = timed;
   const double total = clocks.total_sec, on_device = std::min(1.0, clocks.device_sec / total);
   double host_width = (1 - on_device) * unknown_half_width;
   const HostRange& hosts = rates.machine.hosts;
@@ -274,93 +326,155 @@ MachineEffects slopes_of(const Rates& rates, const StepFormula& formula, const s
   return {by.compute * device.compute, by.memory * device.memory, rates.one_clock() ? 0 : by.host * host};
 }
 
-/// A step's kernels, or some of them, and what they take.
-struct TimedKernels {
-  Rates rates;
-  std::vector<StepKernel> kernels;
-  KernelTimes times;
+/// @param log_host  logarithm of the seconds in which the host dispatches an operator; empty: as expected of the device
+TimedStep timed(const OpModelState& state, const StepQuestion& asked, bool is_learned,
+                const std::vector<StepKernel>& kernels, std::optional<double> log_host) {
+  TimedStep step{rates_for(state, asked, asked.precision, is_learned), {}, {}};
+  KnownMachine& machine = step.rates.machine;
+  if (log_host) machine.effects.host = *log_host - machine.parameters.host;
+  const StepFormula formula = step.rates.formula(machine.effects.host);
+  step.times = kernel_times(state.kernels, asked.step.graph(), step.rates, formula, kernels);
+  time_others(state, asked, is_learned, kernels, step.times);
+  step.clocks = clocks_of(asked.step.graph(), step.rates, formula, kernels, step.times);
+  return step;
+}
 
-  [[nodiscard]] StepFormula formula() const { return rates.formula(rates.machine.effects.host); }
-
-  /// The longest first.
-  [[nodiscard]] std::vector<std::size_t> by_length() const {
-    std::vector<std::size_t> order(kernels.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times.sec[a] > times.sec[b]; });
-    return order;
-  }
-
-  template <class Wanted>
-  [[nodiscard]] TimedKernels part(const Wanted& wanted) const {
-    TimedKernels part{rates, {}, {}};
-    for (std::size_t i = 0; i < kernels.size(); ++i) {
-      if (!wanted(kernels[i].op)) continue;
-      part.kernels.push_back(kernels[i]);
-      part.times.sec.push_back(times.sec[i]);
-      part.times.width.push_back(times.width[i]);
-      part.times.rests_on.push_back(times.rests_on[i]);
+/// What measured devices of its architecture say of a device, all with its host: it is expected to be no slower than
+/// those that it is at least as good as, and, if it was not measured, no faster than those at least as good as it.
+class Order {
+ public:
+  Order(const OpModelState& state, const StepQuestion& asked, const std::vector<StepKernel>& kernels,
+        const TimedStep& step)
+      : state_(state), asked_(asked), kernels_(kernels), step_(step) {
+    if (asked.device.kind != DeviceKind::gpu || step.rates.layers != nullptr || step.rates.machine.hosts.probed) return;
+    for (const auto& [key, machine] : state.steps.machines) {
+      if (key.probe || machine.chip.arch != asked.device.arch) continue;
+      const Device* measured = built_in_device(key.device);
+      if (measured != nullptr && measured->name != asked.device.name) seconds_[measured];
     }
-    return part;
   }
+
+  /// Seconds of the step.
+  [[nodiscard]] double sec() {
+    double sec = no_slower_than_worse(asked_.device, step_.clocks.total_sec);
+    if (step_.rates.machine.measured) return sec;
+    for (const auto& [device, known] : seconds_) {
+      if (!is_at_least(*device, asked_.device)) continue;
+      if (const auto of_better = measured(*device)) sec = std::max(sec, no_slower_than_worse(*device, *of_better));
+    }
+    return sec;
+  }
+
+ private:
+  double no_slower_than_worse(const Device& device, double sec) {
+    for (const auto& [worse, known] : seconds_) {
+      if (!is_at_least(device, *worse)) continue;
+      if (const auto of_worse = measured(*worse)) sec = std::min(sec, *of_worse);
+    }
+    return sec;
+  }
+
+  /// Nothing where the device was measured in another arithmetic only.
+  std::optional<double> measured(const Device& device) {
+    std::optional<double>& known = seconds_.at(&device);
+    if (!known) {
+      const StepQuestion question{asked_.step,       device,        asked_.precision, asked_.cuda_graph,
+                                  asked_.conditions, asked_.network};
+      const KnownMachine& own = step_.rates.machine;
+      const bool has_rate = device.matrix_flops(computed_precision(device, asked_.precision)).has_value();
+      const TimedStep of_device =
+          has_rate ? timed(state_, question, true, kernels_, own.parameters.host + own.effects.host) : TimedStep{};
+      known = of_device.rates.machine.measured ? of_device.clocks.total_sec : 0;
+    }
+    return *known > 0 ? known : std::nullopt;
+  }
+
+  const OpModelState& state_;
+  const StepQuestion& asked_;
+  const std::vector<StepKernel>& kernels_;
+  const TimedStep& step_;
+  std::map<const Device*, std::optional<double>> seconds_;  // 0: not measured
 };
 
-TimedKernels timed_kernels(const OpModelState& state, const StepQuestion& asked, bool is_learned) {
-  const OpGraph& step = asked.step.graph();
-  TimedKernels timed{rates_for(state, asked, asked.precision, is_learned), {}, {}};
-  check_counts(step);
-  timed.kernels = step_kernels(asked.step);
-  timed.times = kernel_times(state.kernels, step, timed.rates, timed.formula(), timed.kernels);
-  time_others(state, asked, is_learned, timed.kernels, timed.times);
-  return timed;
+/// The longest first.
+std::vector<std::size_t> by_length(const KernelTimes& times) {
+  std::vector<std::size_t> order(times.sec.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times.sec[a] > times.sec[b]; });
+  return order;
+}
+
+/// Some kernels of a step, one after the other.
+struct KernelPart {
+  TimedStep timed;
+  std::vector<StepKernel> kernels;
+};
+
+template <class Wanted>
+KernelPart part_of(const OpGraph& step, const KernelPart& whole, const Wanted& wanted) {
+  KernelPart part{{whole.timed.rates, {}, {}}, {}};
+  KernelTimes& times = part.timed.times;
+  for (std::size_t i = 0; i < whole.kernels.size(); ++i) {
+    if (!wanted(whole.kernels[i].op)) continue;
+    part.kernels.push_back(whole.kernels[i]);
+    times.sec.push_back(whole.timed.times.sec[i]);
+    times.width.push_back(whole.timed.times.width[i]);
+    times.rests_on.push_back(whole.timed.times.rests_on[i]);
+  }
+  const Rates& rates = part.timed.rates;
+  part.timed.clocks = clocks_of(step, rates, rates.formula(rates.machine.effects.host), part.kernels, times);
+  return part;
 }
 
 Quantiles about(double sec, double width) { return {sec * std::exp(-width), sec, sec * std::exp(width)}; }
 
-/// Some kernels of a step one after the other, without the fixed time of a step. @returns nothing if there are none
-std::optional<Quantiles> seconds_of(const OpGraph& step, const TimedKernels& part) {
+/// Without the fixed time of a step. @returns nothing if there are no kernels
+std::optional<Quantiles> seconds_of(const OpGraph& step, const KernelPart& part) {
   if (part.kernels.empty()) return std::nullopt;
-  const StepFormula formula = part.formula();
-  const StepClocks clocks = clocks_of(step, part.rates, formula, part.kernels, part.times);
-  const double fixed = part.rates.one_clock() ? 0 : formula.clocks({}, {}).total_sec;
-  return about(clocks.total_sec - fixed, half_width(step, part.rates, clocks, part.kernels, part.times));
+  const Rates& rates = part.timed.rates;
+  const double fixed = rates.one_clock() ? 0 : rates.formula(rates.machine.effects.host).clocks({}, {}).total_sec;
+  return about(part.timed.clocks.total_sec - fixed, half_width(step, part.timed, part.kernels));
 }
 
 }  // namespace
 
 StepAnswer predict_step(const OpModelState& state, const StepQuestion& asked, bool is_learned) {
   const OpGraph& step = asked.step.graph();
-  const TimedKernels timed = timed_kernels(state, asked, is_learned);
-  const auto& [rates, kernels, times] = timed;
-  const StepFormula formula = timed.formula();
-  const StepClocks clocks = clocks_of(step, rates, formula, kernels, times);
-  const std::vector<std::size_t> longest_first = timed.by_length();
+  check_counts(step);
+  const std::vector<StepKernel> kernels = step_kernels(asked.step);
+  const TimedStep here = timed(state, asked, is_learned, kernels, std::nullopt);
+  const auto& [rates, times, clocks] = here;
+  const std::vector<std::size_t> longest_first = by_length(times);
   StepAnswer answer;
   StepTime& time = answer.time;
-  time.sec = about(clocks.total_sec, half_width(step, rates, clocks, kernels, times));
+  time.sec = about(clocks.total_sec, half_width(step, here, kernels));
   time.device_sec = clocks.device_sec;
   time.host_sec = clocks.host_sec;
   time.in_layout = rates.machine.in_layout;
   time.provenance = provenance_of(rates, clocks, times, longest_first);
   time.costliest = costliest(step, kernels, times, longest_first);
-  scale(time, std::exp(rates.log_factor));
-  answer.slopes = slopes_of(rates, formula, kernels, times);
+  scale(time, std::exp(rates.log_factor) * Order(state, asked, kernels, here).sec() / clocks.total_sec);
+  answer.slopes = slopes_of(rates, rates.formula(rates.machine.effects.host), kernels, times);
   return answer;
 }
 
 LayerTime predict_own_kernels(const OpModelState& state, const LayerStep& layer, const StepQuestion& asked,
                               bool is_learned) {
   const OpGraph& step = asked.step.graph();
-  const TimedKernels own = timed_kernels(state, asked, is_learned).part([&](std::size_t op) { return layer.own[op]; });
+  check_counts(step);
+  KernelPart whole;
+  whole.kernels = step_kernels(asked.step);
+  whole.timed = timed(state, asked, is_learned, whole.kernels, std::nullopt);
+  const KernelPart own = part_of(step, whole, [&](std::size_t op) { return layer.own[op]; });
   const auto of_phase = [&](Phase phase) {
-    return seconds_of(step, own.part([&](std::size_t op) { return step.ops()[op].phase == phase; }));
+    return seconds_of(step, part_of(step, own, [&](std::size_t op) { return step.ops()[op].phase == phase; }));
   };
   LayerTime time;
   time.forward = of_phase(Phase::forward);
   time.backward = of_phase(Phase::backward);
   time.optimizer = of_phase(Phase::optimizer);
   time.step = seconds_of(step, own).value_or(Quantiles{});
-  const StepClocks clocks = clocks_of(step, own.rates, own.formula(), own.kernels, own.times);
-  time.provenance = provenance_of(own.rates, clocks, own.times, own.by_length());
+  time.provenance = provenance_of(own.timed.rates, own.timed.clocks, own.timed.times, by_length(own.timed.times));
   return time;
 }
 

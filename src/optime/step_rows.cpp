@@ -19,9 +19,11 @@
 
 #include "catalogue/device_table.h"
 #include "optime/step_model.h"
+#include "step/forward_pass.h"
 #include "step/graph_folder.h"
 #include "text/csv.h"
 #include "text/enum_names.h"
+#include "workload/workload_columns.h"
 
 namespace perfpred {
 namespace {
@@ -128,11 +130,17 @@ std::int64_t side_of(std::string_view dataset) {
   return std::stoll(std::string(side.substr(0, longest)));
 }
 
+/// Of a text's last word: `words 128`; 0 for another dataset.
+std::int64_t words_of(std::string_view dataset) {
+  constexpr std::string_view name = "words ";
+  return dataset.starts_with(name) ? side_of(dataset) : 0;
+}
+
 std::string network_name(std::string_view model, std::string_view dataset) {
   std::string name = canonical_network(model);
   if (name.size() > network_version.size() && name.ends_with(network_version))
     name.resize(name.size() - network_version.size());
-  const bool small = is_cifar(dataset) && (name == "resnet18" || name == "resnet34");
+  const bool small = is_cifar(dataset) && (name == "resnet18" || name == "resnet34" || name == "resnet50");
   return small ? "cifar_" + name : name;
 }
 
@@ -155,17 +163,18 @@ using StepOrReason = std::variant<Step, Unscored>;
 /// What a row of a table says of its step.
 struct AskedStep {
   std::string model, network;
-  std::int64_t batch = 0, side = 0;
+  std::int64_t batch = 0, side = 0, words = 0;  ///< words 0: as many as is usual
   DeviceKind device = DeviceKind::gpu;
   Precision precision = Precision::fp32;  ///< of the graph
   std::optional<Layout> layout;
   std::string optimizer;
+  StepConditions conditions;
 
   friend auto operator<=>(const AskedStep&, const AskedStep&) = default;
 };
 
-std::shared_ptr<const std::vector<StepKernel>> shared_kernels(OpGraph graph, DeviceKind device) {
-  auto kernels = std::make_shared<std::vector<StepKernel>>(step_kernels(execute(std::move(graph), device)));
+std::shared_ptr<const std::vector<StepKernel>> shared_kernels(OpGraph graph, DeviceKind device, bool compiled) {
+  auto kernels = std::make_shared<std::vector<StepKernel>>(step_kernels(execute(std::move(graph), device, compiled)));
   find_repeats(*kernels);
   return kernels;
 }
@@ -184,7 +193,8 @@ StepOrReason captured_step(const AskedStep& asked) {
     OpGraph graph = file->graph(asked.batch);
     if (asked.layout) graph.set_layout(*asked.layout);
     step.layout = graph.layout();
-    step.kernels = shared_kernels(std::move(graph), asked.device);
+    if (asked.conditions.phases == Phases::forward) graph = forward_pass(graph);
+    step.kernels = shared_kernels(std::move(graph), asked.device, is_compiled(asked.conditions));
   } catch (const InputError&) {  // only the file knows which batch sizes it answers for
     return Unscored::other_batch_size;
   }
@@ -202,11 +212,14 @@ StepOrReason zoo_step(const AskedStep& asked) {
     reason = Unscored::other_picture;
     const bool pictures = workload.input.size() == 3;
     if (pictures) workload.input = {3, asked.side, asked.side};
+    if (!pictures && asked.words > 0) workload.input = {asked.words};
     workload.precision = asked.precision;
     workload.layout = asked.layout.value_or(Layout::nchw);
     if (!update) return Unscored::unknown_optimizer;
     workload.optimizer = *update;
-    Step step{shared_kernels(workload.graph(), asked.device), element_bytes(asked.precision)};
+    workload.phases = asked.conditions.phases;
+    Step step{shared_kernels(workload.graph(), asked.device, is_compiled(asked.conditions)),
+              element_bytes(asked.precision)};
     if (pictures) {
       set_pictures(step, asked);
     } else {
@@ -266,12 +279,15 @@ std::variant<StepRow, Unscored> row_of_run(const AggregateRow& run, const Device
   const Arithmetic arithmetic{workload.precision, workload.precision, StepArithmetic::as_graph, {}};
   if (const auto reason = set_device(devices, arithmetic, row, own)) return *reason;
   try {
-    row.kernels = shared_kernels(workload.graph(), row.device.kind);
+    row.kernels = shared_kernels(workload.graph(), row.device.kind, is_compiled(workload));
   } catch (const InputError&) {
     return Unscored::unknown_network;
   }
   row.machine.layout = workload.layout;
-  row.network = {row.model, workload.input.back()};
+  row.phases = workload.phases;
+  row.conditions = words_of(conditions_of(workload));
+  row.device.replays = is_compiled(workload);
+  row.network = network_key(row.model, workload.input.back(), conditions_of(workload));
   row.network_family = family_of(row.model);
   return row;
 }
@@ -298,7 +314,9 @@ class StepReader {
         batch_(csv.required("batch")),
         precision_(csv.required("precision")),
         time_(csv.required("ms_per_step")),
-        optimizer_(csv.optional("optimizer")) {}
+        optimizer_(csv.optional("optimizer")) {
+    for (const char* name : {"compiled", "software", "loader", "phases"}) conditions_.push_back(csv.optional(name));
+  }
 
   /// The row that `csv` is at. @throws InputError, `file:line: ...`
   std::variant<StepRow, Unscored> row() {
@@ -313,10 +331,12 @@ class StepReader {
     row.batch = std::llround(csv_.positive(batch_));  // 32.0
     if (row.batch == 0) throw_bad_value(csv_.place("batch"), csv_.text(batch_), "a positive integer");
     const auto arithmetic = arithmetic_of(row.precision);
+    const StepConditions conditions = this->conditions();
     if (const auto reason = set_device(devices_, arithmetic, row, own_)) return *reason;
     const std::string network = network_name(row.model, csv_.text(dataset_));
-    const StepOrReason& found = step({row.model, network, row.batch, side_of(csv_.text(dataset_)), row.device.kind,
-                                      arithmetic->graph, arithmetic->layout, std::string(csv_.text(optimizer_))});
+    const StepOrReason& found =
+        step({row.model, network, row.batch, side_of(csv_.text(dataset_)), words_of(csv_.text(dataset_)),
+              row.device.kind, arithmetic->graph, arithmetic->layout, std::string(csv_.text(optimizer_)), conditions});
     if (const Unscored* reason = std::get_if<Unscored>(&found)) return *reason;
     const Step& step = std::get<Step>(found);
     row.kernels = step.kernels;
@@ -324,12 +344,25 @@ class StepReader {
       row.device.byte_scale *= static_cast<double>(element_bytes(arithmetic->graph)) / step.element_bytes;
     row.input_bytes = step.input_bytes;
     row.machine.layout = arithmetic->layout.value_or(step.layout);
-    row.network = {network, step.side};
+    row.phases = conditions.phases;
+    row.conditions = words_of(conditions);
+    row.device.replays = is_compiled(conditions);
+    row.network = network_key(network, step.side, conditions);
     row.network_family = family_of(network);
     return row;
   }
 
  private:
+  /// @throws InputError, `file:line: ...`, for a word that none of the columns knows
+  [[nodiscard]] StepConditions conditions() const {
+    Workload workload;
+    for (const CsvColumn& column : conditions_) {
+      const std::string_view text = csv_.text(column);
+      if (!text.empty()) workload_column(column.name).set(workload, text, csv_.place(column.name));
+    }
+    return conditions_of(workload);
+  }
+
   const StepOrReason& step(const AskedStep& asked) {
     const auto known = steps_.find(asked);
     return known != steps_.end() ? known->second : steps_.emplace(asked, step_of(asked)).first->second;
@@ -339,6 +372,7 @@ class StepReader {
   const DeviceCatalogue& devices_;
   std::vector<Device>& own_;
   CsvColumn source_, gpu_, model_, dataset_, batch_, precision_, time_, optimizer_;
+  std::vector<CsvColumn> conditions_;
   std::map<AskedStep, StepOrReason> steps_;
 };
 
@@ -356,10 +390,13 @@ StepDevice step_device(const Device& device, Precision precision, StepArithmetic
   step.conv_flops = device.convolution_flops(precision).value_or(step.matrix.flops);
   constexpr double rounding = 1.05;  // of data sheets: a rate above the vector units' is of matrix units
   const double vector = step.matrix.vector_flops * rounding;
-  step.matrix_units = step.matrix.flops > vector;
-  step.conv_matrix_units = step.conv_flops > vector;
+  // Consumers' cards state a peak for TF32 that is no higher than that of the vector units.
+  const bool tf32 = device.tf32_tflops && (precision == Precision::tf32 || precision == Precision::default_);
+  step.matrix_units = step.matrix.flops > vector || (tf32 && precision == Precision::tf32);
+  step.conv_matrix_units = step.conv_flops > vector || tf32;
   step.fp64 = precision == Precision::fp64;
   step.kind = device.kind;
+  step.chip = chip_of(device);
   const KernelFamily family = step.matrix.family;
   const bool nvidia = family == KernelFamily::volta_turing || family == KernelFamily::ampere_ada;
   step.transposes = nvidia && step.conv_matrix_units && !step.fp64;

@@ -8,6 +8,7 @@
 #include <array>
 #include <utility>
 
+#include "step/forward_pass.h"
 #include "step/graph_folder.h"
 #include "step/op_traits.h"
 #include "step/step_builder.h"
@@ -221,6 +222,11 @@ std::int64_t Workload::steps_per_epoch() const {
 }
 
 OpGraph Workload::graph() const {
+  if (phases == Phases::forward) {
+    Workload trained = *this;
+    trained.phases = Phases::all;
+    return forward_pass(trained.graph());
+  }
   if (!is_file_network(network)) {
     return training_step(build_network(*this),
                          {optimizer, precision, optimizer_impl, layout, weights, checkpoint, accumulate, loss});

@@ -56,6 +56,9 @@ std::string_view to_string(Attention attention) { return enumerator_name_of<Atte
 std::string_view to_string(Weights weights) { return enumerator_name_of<Weights::int4>(weights); }
 std::string_view to_string(LossForm loss) { return enumerator_name_of<LossForm::chunked>(loss); }
 std::string_view to_string(Padding padding) { return enumerator_name_of<Padding::padded>(padding); }
+std::string_view to_string(Software software) { return enumerator_name_of<Software::jax>(software); }
+std::string_view to_string(Loader loader) { return enumerator_name_of<Loader::included>(loader); }
+std::string_view to_string(Phases phases) { return enumerator_name_of<Phases::forward>(phases); }
 std::string_view to_string(Phase phase) { return enumerator_name_of<Phase::optimizer>(phase); }
 std::string_view to_string(Bound bound) { return enumerator_name_of<Bound::data>(bound); }
 
@@ -87,5 +90,10 @@ LossForm parse_loss_form(std::string_view text) {
 Padding parse_padding(std::string_view text) {
   return parse<Padding>(enumerator_names<Padding::padded>, "padding", text);
 }
+Software parse_software(std::string_view text) {
+  return parse<Software>(enumerator_names<Software::jax>, "software", text);
+}
+Loader parse_loader(std::string_view text) { return parse<Loader>(enumerator_names<Loader::included>, "loader", text); }
+Phases parse_phases(std::string_view text) { return parse<Phases>(enumerator_names<Phases::forward>, "phases", text); }
 
 }  // namespace perfpred

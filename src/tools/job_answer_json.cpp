@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/job_answer_json.h"
 
+#include <cmath>
 #include <vector>
 
 #include "text/json.h"
@@ -41,6 +42,11 @@ nlohmann::json to_json(const JobAnswer& answer) {
   for (const TimeTerm& term : job.breakdown) {
     breakdown.push_back({{"op", term.op}, {"sec", term.sec}, {"share", term.sec / job.prediction.time_sec.p50}});
   }
+  nlohmann::json narrow_by = nlohmann::json::array(), narrow_to = nlohmann::json::array();
+  for (const Narrowing& narrowing : job.narrow_by) {
+    narrow_by.push_back(narrowing.field);
+    narrow_to.push_back(std::exp(2 * narrowing.half_width));
+  }
   nlohmann::json json = {{"key", answer.key},
                          {"time_sec", to_json(job.prediction.time_sec)},
                          {"images_per_sec", to_json(job.images_per_sec)},
@@ -61,8 +67,9 @@ nlohmann::json to_json(const JobAnswer& answer) {
                          {"unknown_bytes", job.unknown_bytes},
                          {"in_domain", job.prediction.in_domain()},
                          {"reason", to_string(job.prediction.reason)},
-                         {"scaling", nullptr},     // of several devices, and fields whose statement would narrow the
-                         {"narrow_by", nullptr}};  // interval: not answered yet
+                         {"narrow_by", narrow_by},
+                         {"narrow_to", narrow_to},
+                         {"scaling", nullptr}};  // of several devices: not answered yet
   if (job.epochs_in_budget) json["epochs_in_budget"] = to_json(*job.epochs_in_budget);
   if (!answer.currency.empty()) json["currency"] = answer.currency;
   if (answer.knows_epoch) return json;

@@ -82,6 +82,7 @@ AskedJob read(const ModelRequests& requests, std::string_view text, const AskedT
   }
   asked.images_given = asked.images_given || is_given(fields, "train_images");
   asked.workload = requests.of_fields(fields);
+  asked.terms.job.unstated = requests.unstated(fields);
   if (!of_epochs.empty() && !asked.images_given && is_captured_step(asked.workload.network))
     throw InputError(fmt::format("{} needs train_images for a captured step", of_epochs));
   return asked;

@@ -148,4 +148,12 @@ void ModelRequests::name_devices(std::vector<SweptField>& fields) const {
   }
 }
 
+std::vector<std::string> ModelRequests::unstated(const std::vector<SweptField>& fields) const {
+  std::vector<std::string> missing;
+  for (const char* field : {"layout", "compiled", "software", "loader"}) {
+    if (!is_given(fields, field) && !is_given(given_, field)) missing.emplace_back(field);
+  }
+  return missing;
+}
+
 }  // namespace perfpred

@@ -35,6 +35,9 @@ class ModelRequests {
 
   [[nodiscard]] const std::vector<SweptField>& given() const { return given_; }
 
+  /// JobTerms::unstated of a request with these fields beside the given ones.
+  [[nodiscard]] std::vector<std::string> unstated(const std::vector<SweptField>& fields = {}) const;
+
  private:
   [[nodiscard]] std::vector<std::string> all_gpus() const;  ///< that compute in the given precision
   [[nodiscard]] std::string device(const std::string& asked) const;

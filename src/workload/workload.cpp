@@ -215,6 +215,8 @@ void Workload::validate() const {
     throw InputError(fmt::format("optimizer_impl foreach has no effect on optimizer {}", to_string(optimizer)));
   }
   check_weights(*this);
+  if (compiled && software != Software::pytorch)
+    throw InputError(fmt::format("compiled is for PyTorch; software is {}", to_string(software)));
   if (batch_size == 0) throw InputError("batch_size is missing or 0");
   if (batch_size < 0) throw InputError(fmt::format("batch_size {} is not positive", batch_size));
   const double elements =

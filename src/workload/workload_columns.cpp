@@ -183,10 +183,17 @@ std::vector<WorkloadColumn> rarer_columns() {
              .how = Why::other_optimizer,
              .of_network = true,
              .check = [](const W& w) { check_least("accumulate", w.accumulate, 1); }}),
+      field("compiled", &W::compiled, parse_flag, "1: by torch.compile", {.usual = "0", .how = Why::other_layout}),
+      field("software", &W::software, parse_software, "pytorch, tensorflow, xla, mxnet, paddle or jax",
+            {.usual = "pytorch", .how = Why::other_layout}),
+      field("loader", &W::loader, parse_loader, "included: the step's time has that of loading its samples",
+            {.usual = "none", .how = Why::other_layout}),
       field("loss", &W::loss, parse_loss_form, "of language models: whole, or chunked (some positions at a time)",
             {.usual = "whole", .how = Why::other_layout, .of_transformers = true, .of_network = true}),
       field("padding", &W::padding, parse_padding, "of sequences: packed, or padded (attention masks the padding)",
             {.usual = "packed", .how = Why::other_layout, .of_transformers = true, .of_network = true}),
+      field("phases", &W::phases, parse_phases, "all (training) or forward (a pass in evaluation mode)",
+            {.usual = "all", .how = Why::other_layout}),
   };
 }
 

@@ -96,11 +96,9 @@ DeviceCatalogue OpPrior::with_own_devices(DeviceCatalogue devices) const {
 }
 
 StepAnswer OpPrior::answer(const Workload& workload, const ExecutedStep& step, const Device& device) const {
-  return OpModelAccess::predict(*model_, {step,
-                                          device,
-                                          workload.precision,
-                                          workload.cuda_graph,
-                                          {std::string(workload.network.family()), workload.input.back()}});
+  return OpModelAccess::predict(
+      *model_, {step, device, workload.precision, workload.cuda_graph, conditions_of(workload),
+                network_key(std::string(workload.network.family()), workload.input.back(), conditions_of(workload))});
 }
 
 double OpPrior::steps_of(const Workload& workload, const Device& device, double step_sec) const {
@@ -108,7 +106,7 @@ double OpPrior::steps_of(const Workload& workload, const Device& device, double 
   if (steps.rest == 0 || steps.hide_the_last() || is_captured_step(workload.network)) return steps.by_samples();
   Workload last = workload;
   last.batch_size = steps.rest;
-  const ExecutedStep executed = execute(last.graph(), device.kind);
+  const ExecutedStep executed = execute(last.graph(), device.kind, is_compiled(last));
   return static_cast<double>(steps.full) + answer(last, executed, device).time.sec.p50 / step_sec;
 }
 
@@ -117,7 +115,7 @@ OpView OpPrior::view(const Workload& workload, const ResolvedDevice& resolved, c
   if (workload.device == "unknown") throw InputError("device is missing");
   const Device& device = resolved.rated();
   check_device(workload, resolved);
-  const ExecutedStep executed = execute(step == nullptr ? workload.graph() : *step, device.kind);
+  const ExecutedStep executed = execute(step == nullptr ? workload.graph() : *step, device.kind, is_compiled(workload));
   OpView view;
   StepAnswer answer = this->answer(workload, executed, device);
   view.step = std::move(answer.time);

@@ -20,7 +20,7 @@ struct ResNetSpec {
   bool cifar_stem;  // 3x3 without stride, no pooling
 };
 
-constexpr std::array<ResNetSpec, 12> resnets = {{
+constexpr std::array<ResNetSpec, 13> resnets = {{
     {"resnet18", {2, 2, 2, 2}, false, 1, 64, false},
     {"resnet34", {3, 4, 6, 3}, false, 1, 64, false},
     {"resnet50", {3, 4, 6, 3}, true, 1, 64, false},
@@ -33,6 +33,7 @@ constexpr std::array<ResNetSpec, 12> resnets = {{
     {"wide_resnet101_2", {3, 4, 23, 3}, true, 1, 128, false},
     {"cifar_resnet18", {2, 2, 2, 2}, false, 1, 64, true},
     {"cifar_resnet34", {3, 4, 6, 3}, false, 1, 64, true},
+    {"cifar_resnet50", {3, 4, 6, 3}, true, 1, 64, true},
 }};
 
 LayerId residual_block(NetworkBuilder& b, LayerId x, const ResNetSpec& spec, std::int64_t planes, std::int64_t stride) {

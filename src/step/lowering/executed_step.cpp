@@ -2,6 +2,7 @@
 // What LibTorch 2.11 executes on a device in place of an operator of the neutral step. Named after each rule: the
 // function of aten/src/ATen/native that decides.
 #include <perfpred/executed_step.h>
+#include <perfpred/workload.h>
 
 #include <algorithm>
 #include <array>
@@ -175,8 +176,10 @@ Precision product_precision(DataType type, Precision asked) {
   }
 }
 
-ExecutedStep execute(OpGraph step, DeviceKind device) {
-  if (device == DeviceKind::other) return {std::move(step), device};
+namespace {
+
+OpGraph lowered(OpGraph step, DeviceKind device) {
+  if (device == DeviceKind::other) return step;
   const std::span<const LoweringRule> rules =
       device == DeviceKind::gpu ? std::span<const LoweringRule>(gpu_rules) : std::span<const LoweringRule>(cpu_rules);
   Lowering lowering(step);
@@ -190,7 +193,33 @@ ExecutedStep execute(OpGraph step, DeviceKind device) {
     lowering.finish(done = std::max<std::size_t>(done, 1));
     i += done;
   }
-  return {lowering.take(), device};
+  return lowering.take();
+}
+
+/// Whether a convolution has several groups and is not depthwise.
+bool has_groups(const OpGraph& step) {
+  return std::any_of(step.ops().begin(), step.ops().end(), [&](const Op& op) {
+    const auto in = step.inputs(op);
+    if (op.kind != OpKind::convolution || in.size() < 2 || step.shape(in[0]).rank() < 2) return false;
+    const std::int64_t of_group = step.shape(in[1])[1];
+    return !op.transposed && of_group > 1 && of_group < step.shape(in[0])[1];
+  });
+}
+
+}  // namespace
+
+/// TorchInductor's decide_layout_opt keeps images in channels-last memory but in networks with grouped convolutions;
+/// XLA's layout assignment does on matrix units.
+ExecutedStep execute(OpGraph step, DeviceKind device, bool compiled) {
+  OpGraph executed = lowered(std::move(step), device);
+  if (!compiled) return {std::move(executed), device};
+  OpGraph fused = fuse_pointwise(executed);
+  if (device == DeviceKind::gpu && !has_groups(fused)) fused.set_layout(Layout::nhwc);
+  return {std::move(fused), device};
+}
+
+bool is_compiled(const Workload& workload) {
+  return workload.compiled || workload.software == Software::xla || workload.software == Software::jax;
 }
 
 }  // namespace perfpred

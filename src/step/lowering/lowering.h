@@ -69,6 +69,9 @@ class Lowering {
 /// Rewrites operators from number `i` on. @returns how many; 0 if the rule is not for this operator
 using LoweringRule = std::size_t (*)(Lowering& step, std::size_t i);
 
+/// fuse_pointwise.cpp: chains of elementwise operators as one
+[[nodiscard]] OpGraph fuse_pointwise(const OpGraph& step);
+
 // lower_attention.cpp: attention that the device has no fused kernel for
 std::size_t write_out_attention_with_dropout(Lowering& step, std::size_t i);
 std::size_t write_out_attention_of_doubles(Lowering& step, std::size_t i);

@@ -29,7 +29,7 @@ struct Iteration {
 
 bool is_next(std::int64_t index, std::int64_t last) { return index > last && index == last + 1; }
 
-struct Group {
+struct IterationGroup {
   std::string environment;
   Workload workload;
   std::int64_t accumulate = 1;
@@ -144,14 +144,14 @@ class IterationTable {
 };
 
 /// The group of a row whose workload this log has not named before. @throws InputError if an earlier log has this run
-Group& group_of(std::deque<Group>& groups, const IterationTable& table, const Iteration& first) {
+IterationGroup& group_of(std::deque<IterationGroup>& groups, const IterationTable& table, const Iteration& first) {
   const Workload workload = table.workload();
   const std::int64_t accumulate = table.accumulate();
-  const auto same = std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
+  const auto same = std::find_if(groups.begin(), groups.end(), [&](const IterationGroup& group) {
     return group.environment == table.environment() && group.workload == workload && group.accumulate == accumulate;
   });
   const bool is_new = same == groups.end();
-  Group& group = is_new ? groups.emplace_back() : *same;
+  IterationGroup& group = is_new ? groups.emplace_back() : *same;
   if (is_new) {
     group.environment = table.environment();
     group.workload = workload;
@@ -166,7 +166,7 @@ Group& group_of(std::deque<Group>& groups, const IterationTable& table, const It
   return group;
 }
 
-void summarise(const Group& group, int warmup, IterationSummary& summary) {
+void summarise(const IterationGroup& group, int warmup, IterationSummary& summary) {
   const Workload& workload = group.workload;
   const auto batch = static_cast<double>(workload.batch_size * group.accumulate);
   if (group.timer.n == 0) {
@@ -192,19 +192,19 @@ void summarise(const Group& group, int warmup, IterationSummary& summary) {
 
 IterationSummary summarise_iterations(std::span<const std::string> paths, int warmup) {
   if (warmup < 0) throw InputError("the number of warm-up iterations must not be negative");
-  std::deque<Group> groups;
+  std::deque<IterationGroup> groups;
   IterationSummary summary;
   for (const std::string& path : paths) {
-    std::map<std::string, Group*> groups_of_file;  // by what their rows state
+    std::map<std::string, IterationGroup*> groups_of_file;  // by what their rows state
     IterationTable table(path, summary.missing_columns);
     while (table.next()) {
       const Iteration iteration = table.iteration();
-      Group*& group = groups_of_file[table.stated()];
+      IterationGroup*& group = groups_of_file[table.stated()];
       if (group == nullptr) group = &group_of(groups, table, iteration);
       group->take(iteration, warmup);
     }
   }
-  for (const Group& group : groups) summarise(group, warmup, summary);
+  for (const IterationGroup& group : groups) summarise(group, warmup, summary);
   if (groups.empty()) {
     throw InputError((paths.empty() ? "" : paths.front() + ": ") + std::string("has no iteration"));
   }

@@ -41,7 +41,8 @@ void check_trainable(const Workload& workload, c10::Device device) {
   if (device.is_cpu() && workload.precision == Precision::tf32) {
     throw InputError("precision tf32 needs a CUDA device");
   }
-  for (const char* field : {"weights", "adapter", "checkpoint", "accumulate", "loss", "padding"}) {
+  for (const char* field : {"weights", "adapter", "checkpoint", "accumulate", "compiled", "software", "loader", "loss",
+                            "padding", "phases"}) {
     if (const std::string value = field_text(workload, field); value != field_text(Workload(), field)) {
       throw InputError(fmt::format("{} {} can be predicted, not trained", field, value));
     }

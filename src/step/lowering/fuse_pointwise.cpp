@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a compiler makes of chains of elementwise operators: one kernel that reads what comes from outside once and
+// writes what is needed outside once (PyTorch's TorchInductor; XLA's fusion). A norm, a softmax or a sum may be in it.
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "step/lowering/lowering.h"
+#include "step/op_traits.h"
+
+namespace perfpred {
+namespace {
+
+/// One that a chain may have one of: it reads its rows twice, and what is before and after it is computed on the way.
+bool is_reduction(OpKind kind) {
+  switch (kind) {
+    case OpKind::batch_norm:
+    case OpKind::batch_norm_backward:
+    case OpKind::layer_norm:
+    case OpKind::layer_norm_backward:
+    case OpKind::rms_norm:
+    case OpKind::rms_norm_backward:
+    case OpKind::group_norm:
+    case OpKind::group_norm_backward:
+    case OpKind::softmax:
+    case OpKind::softmax_backward:
+    case OpKind::log_softmax:
+    case OpKind::log_softmax_backward:
+    case OpKind::mean:
+    case OpKind::sum:
+      return true;
+    default:
+      return false;
+  }
+}
+
+class Fusion {
+ public:
+  explicit Fusion(const OpGraph& from)
+      : from_(from), chain_of_(from.ops().size()), made_by_(from.tensors().size(), none) {
+    for (std::size_t i = 0; i < from.ops().size(); ++i) place(i);
+    find_uses();
+  }
+
+  OpGraph build() {
+    OpGraph to;
+    to.reserve(from_.layer_names().size(), chains_.size(), from_.tensors().size());
+    for (TensorId id = 0; id < from_.tensors().size(); ++id) {
+      const Tensor& tensor = from_.tensors()[id];
+      const TensorId made = tensor.storage == id ? to.add_tensor(from_.shape(id), tensor.type, tensor.role)
+                                                 : to.add_view(tensor.storage, from_.shape(id), tensor.type);
+      to.set_role(made, tensor.role);
+    }
+    to.set_layout(from_.layout());
+    for (const std::string& name : from_.layer_names()) to.add_layer(name);
+    for (const std::string& name : from_.op_names()) to.add_op_name(name);
+    const std::int32_t fused = to.add_op_name("fused");
+    for (const Chain& chain : chains_) chain.ops.size() == 1 ? keep(to, chain) : fuse(to, chain, fused);
+    for (const auto& [op, storage] : from_.frees()) to.set_freed_after(storage, chain_of_[std::min(op, last_op())]);
+    return to;
+  }
+
+ private:
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+  /// Operators that become one kernel, at the place of the first.
+  struct Chain {
+    std::vector<std::size_t> ops;
+    std::int64_t numel = 0;
+    bool open = false, reduces = false;
+  };
+
+  [[nodiscard]] std::size_t last_op() const { return from_.ops().size() - 1; }
+  [[nodiscard]] TensorId storage(TensorId id) const { return from_.tensors()[id].storage; }
+
+  [[nodiscard]] std::int64_t largest(const Op& op) const {
+    std::int64_t most = 0;
+    for (const auto ids : {from_.inputs(op), from_.outputs(op)}) {
+      for (const TensorId id : ids) {
+        if (id != no_tensor) most = std::max(most, from_.numel(id));
+      }
+    }
+    return most;
+  }
+
+  [[nodiscard]] bool fuses(const Op& op) const {
+    if (op.phase == Phase::optimizer || from_.outputs(op).empty()) return false;
+    if (is_reduction(op.kind)) return true;
+    const StepGroup group = traits_of(op.kind).group;
+    const bool pointwise =
+        group == StepGroup::elementwise || op.kind == OpKind::copy ||
+        (group == StepGroup::other && op.kind >= OpKind::hardswish && op.kind <= OpKind::tanh_backward) ||
+        (op.kind >= OpKind::sqrt && op.kind <= OpKind::bernoulli) || op.kind == OpKind::other;
+    const TensorId result = from_.outputs(op)[0];
+    return pointwise && result != no_tensor && from_.numel(result) == largest(op);
+  }
+
+  /// The chain that an operator continues: it reads a result of the chain, and nothing that is made after its start.
+  [[nodiscard]] std::size_t continued(const Op& op) const {
+    std::size_t latest = none;
+    for (const TensorId id : from_.inputs(op)) {
+      if (id == no_tensor) continue;
+      const std::size_t by = made_by_[storage(id)];
+      if (by != none && (latest == none || by > latest)) latest = by;
+    }
+    if (latest == none) return none;
+    const Chain& chain = chains_[latest];
+    const Op& first = from_.ops()[chain.ops.front()];
+    const bool same_pass = (first.phase <= Phase::loss) == (op.phase <= Phase::loss);
+    const bool fits =
+        chain.open && same_pass && chain.numel == largest(op) && !(chain.reduces && is_reduction(op.kind));
+    return fits ? latest : none;
+  }
+
+  void place(std::size_t i) {
+    const Op& op = from_.ops()[i];
+    const bool open = fuses(op);
+    std::size_t chain = open ? continued(op) : none;
+    if (chain == none) {
+      chain = chains_.size();
+      chains_.push_back({{}, largest(op), open, false});
+    }
+    chains_[chain].ops.push_back(i);
+    chains_[chain].reduces = chains_[chain].reduces || is_reduction(op.kind);
+    chain_of_[i] = chain;
+    for (const TensorId id : from_.outputs(op)) {
+      if (id != no_tensor) made_by_[storage(id)] = chain;
+    }
+  }
+
+  /// Which storages a chain writes and another reads.
+  void find_uses() {
+    std::vector<std::size_t> writer(from_.tensors().size(), none);
+    needed_.assign(from_.tensors().size(), false);
+    for (std::size_t i = 0; i < from_.ops().size(); ++i) {
+      const Op& op = from_.ops()[i];
+      for (const TensorId id : from_.inputs(op)) {
+        if (id != no_tensor && writer[storage(id)] != none && writer[storage(id)] != chain_of_[i])
+          needed_[storage(id)] = true;
+      }
+      for (const TensorId id : from_.outputs(op)) {
+        if (id != no_tensor) writer[storage(id)] = chain_of_[i];
+      }
+    }
+    for (TensorId id = 0; id < from_.tensors().size(); ++id) {  // what nobody reads is the step's result
+      const TensorRole role = from_.tensors()[id].role;
+      if (role != TensorRole::activation && role != TensorRole::temporary) needed_[storage(id)] = true;
+    }
+  }
+
+  void keep(OpGraph& to, const Chain& chain) const {
+    const Op& op = from_.ops()[chain.ops.front()];
+    Op& made = to.add_op(op.kind, op.phase, op.layer, from_.inputs(op), from_.outputs(op), op.transposed);
+    made.type = op.type;
+    made.name = op.name;
+    made.flops = op.flops;
+    made.bytes_read = op.bytes_read;
+    made.bytes_written = op.bytes_written;
+    made.dispatched = op.dispatched;
+  }
+
+  /// What a kernel of several operators reads that it did not make, and writes that others read.
+  struct Moved {
+    std::vector<TensorId> in, out;
+    std::map<TensorId, std::int64_t> read, written;  // bytes, by storage
+  };
+
+  void add_moved(const Op& op, Moved& moved) const {
+    for (const TensorId id : from_.inputs(op)) {
+      if (id == no_tensor || moved.written.count(storage(id)) != 0) continue;
+      if (moved.read.emplace(storage(id), from_.bytes(id)).second) moved.in.push_back(id);
+    }
+    for (const TensorId id : from_.outputs(op)) {
+      if (id == no_tensor) continue;
+      if (moved.written.emplace(storage(id), from_.bytes(id)).second && needed_[storage(id)]) moved.out.push_back(id);
+    }
+  }
+
+  /// The operator whose kind a kernel of several has: the last reduction, else the last elementwise one, else the
+  /// first.
+  [[nodiscard]] const Op& leading(const Chain& chain) const {
+    const Op* leading = &from_.ops()[chain.ops.front()];
+    for (const std::size_t i : chain.ops) {
+      const Op& op = from_.ops()[i];
+      const bool elementwise = traits_of(op.kind).group == StepGroup::elementwise;
+      if (is_reduction(op.kind) || (!is_reduction(leading->kind) && elementwise)) leading = &op;
+    }
+    return *leading;
+  }
+
+  void fuse(OpGraph& to, const Chain& chain, std::int32_t name) const {
+    Moved moved;
+    double flops = 0;
+    for (const std::size_t i : chain.ops) {
+      flops += from_.ops()[i].flops;
+      add_moved(from_.ops()[i], moved);
+    }
+    if (moved.out.empty()) moved.out.push_back(from_.outputs(from_.ops()[chain.ops.back()])[0]);
+    const Op& kind = leading(chain);
+    Op& made = to.add_op(kind.kind, kind.phase, kind.layer, moved.in, moved.out);
+    made.type = kind.type;
+    made.name = name;
+    made.flops = flops;
+    made.bytes_read = made.bytes_written = 0;
+    for (const TensorId id : moved.in) made.bytes_read += moved.read.at(storage(id));
+    for (const TensorId id : moved.out) made.bytes_written += moved.written.at(storage(id));
+  }
+
+  const OpGraph& from_;
+  std::vector<Chain> chains_;
+  std::vector<std::size_t> chain_of_;  // by operator
+  std::vector<std::size_t> made_by_;   // by storage: the chain that wrote it last
+  std::vector<bool> needed_;           // by storage: outside of the chain that writes it
+};
+
+}  // namespace
+
+OpGraph fuse_pointwise(const OpGraph& step) { return step.ops().empty() ? step : Fusion(step).build(); }
+
+}  // namespace perfpred

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Orders that the standard model's answers keep whatever it was fitted on, over the devices of the catalogue.
+#include <perfpred/device.h>
+#include <perfpred/error.h>
+#include <perfpred/op_graph.h>
+#include <perfpred/op_time_model.h>
+#include <perfpred/workload.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "optime/hardware.h"
+
+namespace perfpred {
+namespace {
+
+constexpr double tolerance = 1.05;
+const char* const networks[] = {"resnet50",      "vgg16",    "densenet121", "mobilenet_v2",
+                                "regnet_y_16gf", "vit_b_16", "bert_base",   "gpt2"};
+constexpr Precision precisions[] = {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16};
+
+std::vector<Device> gpus() {
+  std::vector<Device> devices;
+  const DeviceCatalogue catalogue;
+  for (const Device& device : catalogue.devices()) {
+    if (device.kind == DeviceKind::gpu && device.mem_bw_gbs && kernel_family(device.arch) != KernelFamily::none)
+      devices.push_back(device);
+  }
+  return devices;
+}
+
+const OpGraph& graph_of(const std::string& network, std::int64_t batch, Precision precision) {
+  static std::map<std::tuple<std::string, std::int64_t, Precision>, OpGraph> known;
+  const auto [found, is_new] = known.try_emplace({network, batch, precision});
+  if (is_new) {
+    Workload workload = Workload::zoo(network, batch);
+    workload.precision = precision;
+    found->second = workload.graph();
+  }
+  return found->second;
+}
+
+/// Seconds of a step; 0 where the device has no such peak.
+double seconds(const std::string& network, std::int64_t batch, const Device& device, Precision precision) {
+  static std::map<std::tuple<std::string, std::int64_t, std::string, Precision>, double> known;
+  const auto [found, is_new] = known.try_emplace({network, batch, device.name, precision}, 0);
+  if (is_new && device.matrix_flops(computed_precision(device, precision)))
+    found->second = OpTimeModel::standard().predict(graph_of(network, batch, precision), device, precision).sec.p50;
+  return found->second;
+}
+
+TEST(Laws, ABetterDeviceIsNeverSlower) {
+  const std::vector<Device> devices = gpus();
+  for (const Device& better : devices) {
+    for (const Device& other : devices) {
+      if (!is_at_least(better, other)) continue;
+      for (const char* network : networks) {
+        for (const Precision precision : precisions) {
+          const double a = seconds(network, 32, better, precision), b = seconds(network, 32, other, precision);
+          if (a == 0 || b == 0) continue;
+          EXPECT_LE(a, tolerance * b) << better.name << " " << other.name << " " << network << " "
+                                      << to_string(precision);
+        }
+      }
+    }
+  }
+}
+
+TEST(Laws, ASampleTakesNoLongerInALargerBatch) {
+  for (const Device& device : gpus()) {
+    for (const char* network : networks) {
+      for (const Precision precision : precisions) {
+        double before = 0;
+        for (std::int64_t batch = 1; batch <= 128; batch *= 2) {
+          const double sample = seconds(network, batch, device, precision) / static_cast<double>(batch);
+          if (before > 0) {
+            EXPECT_LE(sample, tolerance * before)
+                << device.name << " " << network << " " << to_string(precision) << " " << batch;
+          }
+          before = sample;
+        }
+      }
+    }
+  }
+}
+
+TEST(Laws, TF32IsNeverSlowerThanSinglePrecision) {
+  for (const Device& device : gpus()) {
+    for (const char* network : networks) {
+      for (const std::int64_t batch : {1, 32, 256}) {
+        EXPECT_LE(seconds(network, batch, device, Precision::tf32),
+                  tolerance * seconds(network, batch, device, Precision::fp32))
+            << device.name << " " << network << " " << batch;
+      }
+    }
+  }
+}
+
+/// Winograd's F(4x4, 3x3) needs four times fewer multiplications (Lavin, Gray 2016), on vector units. PyTorch may
+/// compute on them where TF32 is only allowed.
+TEST(Laws, NoStepIsFasterThanItsProductsAtThePeak) {
+  constexpr double winograd = 4, rounding = 1.05;
+  for (const Device& device : gpus()) {
+    for (const char* network : networks) {
+      for (const Precision precision : precisions) {
+        const Precision computed = computed_precision(device, precision);
+        if (!device.matrix_flops(computed)) continue;
+        const double vector = device.fp32_vector_tflops.value_or(0) * 1e12;
+        double peak = std::max(*device.matrix_flops(computed), device.convolution_flops(computed).value_or(0));
+        if (peak <= rounding * vector || computed == Precision::tf32) peak = std::max(peak, winograd * vector);
+        const double flops = graph_of(network, 256, precision).totals().conv_matmul_flops;
+        EXPECT_GE(seconds(network, 256, device, precision), flops / peak)
+            << device.name << " " << network << " " << to_string(precision);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace perfpred
