@@ -100,6 +100,22 @@ TEST(KernelTime, ALimitOfPowerSlowsFullDevicesOnly) {
   EXPECT_NEAR(slower(64), 1, 0.05);
 }
 
+// Forward passes of timm's vit_gigantic_patch14_224 run at 139 TFLOP/s on an RTX 4090 and at 204 on an RTX PRO 6000 Max-Q,
+// of 165 and 439 at the peak (timm, results/benchmark-infer-amp-*): products take most of them.
+TEST(KernelTime, UnitsOfHalfTheRateComeNearTheirPeakAndALimitOf300WattsIsFarFromIt) {
+  const auto rate = [](const char* device) {
+    Kernel kernel;
+    kernel.kind = KernelClass::gemm_bf16;
+    kernel.m = kernel.n = kernel.k = 8192;
+    kernel.element_bytes = 2;
+    return kernel.flops() / prior_seconds(kernel, hardware_of(DeviceCatalogue().find(device), Precision::bf16)) / 1e12;
+  };
+  EXPECT_GT(rate("RTX 4090"), 139);
+  EXPECT_LT(rate("RTX 4090"), 165);
+  EXPECT_GT(rate("RTX PRO 6000 Blackwell Max-Q"), 204);
+  EXPECT_LT(rate("RTX PRO 6000 Blackwell Max-Q"), 1.4 * 204);
+}
+
 TEST(KernelTime, MoreWorkIsNeverFaster) {
   std::mt19937 random(2);
   const Hardware gpu = some_gpu();

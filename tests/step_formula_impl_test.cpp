@@ -184,6 +184,24 @@ TEST(StepFormula, APowerLimitSlowsProductsOfVectorUnitsOnly) {
   }
 }
 
+TEST(StepFormula, MemoryIsOnlyAsFastAsTheMultiprocessorsThatReadIt) {
+  StepKernel kernel;
+  kernel.group = StepGroup::elementwise;
+  kernel.bytes = 1e12;
+  const StepDevice device = step_device(device_of("H200"), Precision::fp32, StepArithmetic::as_graph);
+  const auto seconds = [&](double bandwidth, double multiprocessors) {
+    StepDevice other = device;
+    other.matrix.bandwidth *= bandwidth;
+    other.matrix.clock_bytes *= bandwidth / multiprocessors;
+    return StepFormula(prior_means(), other, {}).seconds(kernel);
+  };
+  EXPECT_NEAR(seconds(2, 2) / seconds(1, 1), 0.5, 1e-4);
+  EXPECT_GT(seconds(2, 1), 0.55 * seconds(1, 1));
+  EXPECT_LT(seconds(2, 1), seconds(1, 1));
+  EXPECT_LT(seconds(1, 2), seconds(1, 1));
+  EXPECT_GT(seconds(1, 1e9), 0.5 * seconds(1, 1));
+}
+
 TEST(StepFormula, ConvolutionsOnMatrixUnitsWaitForCopies) {
   const StepParameters parameters = prior_means();
   StepKernel kernel;

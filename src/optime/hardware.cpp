@@ -99,10 +99,18 @@ Precision computed_precision(const Device& device, Precision asked) {
   return half && !device.matrix_flops(asked) && device.matrix_flops(Precision::fp32) ? Precision::fp32 : asked;
 }
 
-double power_share(std::string_view arch, double ghz, double tflops, double watts) {
+namespace {
+
+/// X of power_share(); 0 for an architecture that is not listed.
+double power_draw(std::string_view arch, double ghz, double tflops, double watts) {
   const Architecture* known = find(arch);
-  if (known == nullptr) return 1;
-  const double x = 1.02 * known->node_nm * ghz * ghz * tflops / watts;
+  return known == nullptr ? 0 : 1.02 * known->node_nm * ghz * ghz * tflops / watts;
+}
+
+}  // namespace
+
+double power_share(std::string_view arch, double ghz, double tflops, double watts) {
+  const double x = power_draw(arch, ghz, tflops, watts);
   return std::exp(-std::log1p(std::pow(x, power_exponent)) / power_softness);
 }
 
@@ -116,14 +124,37 @@ double log_share_at(double power_share, double draw) {
   return -std::log1p(std::pow(draw, power_exponent) * at_full_draw) / power_softness;
 }
 
+void Hardware::set_matrix_units(std::string_view arch, double ghz, double watts) {
+  constexpr double most_draw = 24, corner = 8, of_data_centres = 1536;
+  clock_flops = flops / (sms * ghz * 1e9);
+  if (clock_flops > of_data_centres) return;
+  const double draw = power_draw(arch, ghz, flops / 1e12, watts) / most_draw;
+  matrix_share = std::pow(1 + std::pow(draw, corner), -1 / corner);
+}
+
 namespace {
+
+bool is_of_vector_units(const Device& device, double peak) {
+  return device.fp32_vector_tflops && peak <= *device.fp32_vector_tflops * 1.01;
+}
+
+/// GHz
+std::optional<double> clock_of(const Device& device) {
+  if (!device.boost_mhz) return std::nullopt;
+  return plausible(device, "boost_mhz", device.boost_mhz, 100, 1e4) / 1e3;
+}
+
+/// GHz of the clock and W of the power limit, if both are known.
+std::optional<std::pair<double, double>> clock_and_power(const Device& device) {
+  const auto clock = clock_of(device);
+  if (!clock || !device.tdp_w) return std::nullopt;
+  return std::pair(*clock, plausible(device, "tdp_w", device.tdp_w, 1, 1e4));
+}
 
 /// power_share() at a device's peak, TFLOP/s, if that is of vector units.
 double power_share_of(const Device& device, double peak) {
-  const bool vector_units = device.fp32_vector_tflops && peak <= *device.fp32_vector_tflops * 1.01;
-  if (!vector_units || !device.boost_mhz || !device.tdp_w) return 1;
-  const double mhz = plausible(device, "boost_mhz", device.boost_mhz, 100, 1e4);
-  return power_share(device.arch, mhz / 1e3, peak, plausible(device, "tdp_w", device.tdp_w, 1, 1e4));
+  const auto known = is_of_vector_units(device, peak) ? clock_and_power(device) : std::nullopt;
+  return known ? power_share(device.arch, known->first, peak, known->second) : 1;
 }
 
 }  // namespace
@@ -154,9 +185,14 @@ Hardware hardware_of(const Device& device, Precision precision) {
   // Waves and cache are second-order: a device whose specification does not name them is taken for a middling one.
   hardware.sms = plausible(device, "sms", device.sms, 1, 1e4, 64);
   hardware.threads = threads_per_sm * hardware.sms;
+  const auto clock = clock_of(device);
+  if (clock && device.sms && hardware.family != KernelFamily::none)
+    hardware.clock_bytes = hardware.bandwidth / hardware.sms / (*clock * 1e9);
   hardware.l2 = 1e6 * plausible(device, "l2_mb", device.l2_mb, 0.01, 1e4, 4);
   hardware.l2_partitions = l2_partitions(device.arch, hardware.l2);
   hardware.power_share = power_share_of(device, peak);
+  if (const auto known = clock_and_power(device); known && device.sms && !is_of_vector_units(device, peak))
+    hardware.set_matrix_units(device.arch, known->first, known->second);
   if (hardware.power_share == 1) return hardware;
   // It can run at the clock of each device that it is at least as good as, and then sustains what that one does.
   for (const Device& worse : built_in_devices().devices()) {

@@ -46,12 +46,21 @@ struct Hardware {
   double vector_flops = 0;  ///< of everything else
   double bandwidth = 0;
   double sms = 0;
-  double threads = 0;  ///< that its multiprocessors hold at once
+  double clock_bytes = 0;  ///< that `bandwidth` has for a multiprocessor in a clock; 0: unknown
+  double threads = 0;      ///< that its multiprocessors hold at once
   double l2 = 0;
   double l2_partitions = 1;
   /// Share of `flops` that the power limit allows under load, 0 to 1; 1 where clock, power or process are unknown. No
   /// device of the catalogue sustains less than a worse one.
   double power_share = 1;
+  // Of matrix units, where clock, power, multiprocessors and process are known.
+  double clock_flops = 0;   ///< that those of a multiprocessor do in a clock; 0: unknown
+  double matrix_share = 1;  ///< of `flops`, that the power limit allows, 0 to 1
+
+  /// Fills in both. A card that draws too much at the peak has a clock that is lower by that factor, with a rounded
+  /// corner; chips of data centres, from 2048 FLOP a clock on, are made for their matrix units (docs/notes/optime.md).
+  /// @param watts  the power limit
+  void set_matrix_units(std::string_view arch, double ghz, double watts);
 };
 
 /// Share of a peak that a card sustains: exp(-log(1 + X^8.4) / 15), X = 1.02 node GHz^2 TFLOP/s / W. Fitted to six

@@ -138,7 +138,7 @@ double matmul_time(const MatmulParameters& p, const MatmulEffects& e, const Kern
 }
 
 struct HalfMatmulParameters {
-  double compute, memory, floor, extra_depth, wave_mix, small_tile, sharpness, l2_speed, power;
+  double compute, memory, floor, extra_depth, wave_mix, small_tile, sharpness, l2_speed, power, half_rate;
 };
 using Half = HalfMatmulParameters;
 constexpr auto half_matmul_parameters = std::to_array<Parameter<Half>>({
@@ -151,6 +151,7 @@ constexpr auto half_matmul_parameters = std::to_array<Parameter<Half>>({
     {{"sharpness", 0.9, 0.3, corner}, &Half::sharpness},
     {{"l2_speed", 0.5, 0.3, cache_speed}, &Half::l2_speed},
     {{"power", -0.15, 0.03, "log share of the peak that power allows"}, &Half::power},
+    {{"half_rate", 0.15, 0.05, "log gain of units of half the rate"}, &Half::half_rate},
 });
 struct HalfMatmulEffects {
   double compute, memory, floor, power;
@@ -161,6 +162,10 @@ constexpr auto half_matmul_effects = std::to_array<Effect<HalfMatmulEffects>>({
     {{"floor", 0.2, 0.2, 0.2}, &HalfMatmulEffects::floor},
     {{"power", 0.3, 0.02, 0.4}, &HalfMatmulEffects::power},
 });
+
+/// Shared memory feeds the matrix units of GeForce cards, 512 FLOP a clock (NVIDIA Ada GPU Architecture, appendix A),
+/// better than those of twice the rate.
+bool has_half_rate(const Hardware& hardware) { return hardware.clock_flops > 0 && hardware.clock_flops < 768; }
 
 /// A limit of power is a ceiling beside the tiles: where a product leaves units idle, the clock rises.
 double half_matmul_time(const HalfMatmulParameters& p, const HalfMatmulEffects& e, const Kernel& kernel,
@@ -173,8 +178,8 @@ double half_matmul_time(const HalfMatmulParameters& p, const HalfMatmulEffects& 
   const double tiled =
       std::log(tiled_seconds(tiles, 0, sigmoid(p.wave_mix), std::exp(p.extra_depth), kernel, hardware)) - p.compute -
       e.compute;
-  const double powered = std::log(kernel.flops() / hardware.flops) - p.power - e.power;
-  const double compute = smooth_max(tiled, powered, ceiling_corner);
+  const double powered = std::log(kernel.flops() / (hardware.flops * hardware.matrix_share)) - p.power - e.power;
+  const double compute = smooth_max(tiled, powered, ceiling_corner) - (has_half_rate(hardware) ? p.half_rate : 0);
   const double bytes = kernel.bytes(), cached = std::min(1.0, usable_cache * hardware.l2 / bytes);
   const double memory =
       std::log(bytes / hardware.bandwidth * (1 - cached + cached * std::exp(-p.l2_speed))) - p.memory - e.memory;

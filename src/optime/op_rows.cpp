@@ -61,6 +61,7 @@ void read_gpus(const std::string& path, OpFolder& folder) {
     gpu.vector_flops = peak(vector).value_or(gpu.flops);
     const auto clock = known(csv, mhz), power = known(csv, watts);
     if (single && clock && power) gpu.power_share = power_share(csv.text(arch), *clock / 1e3, *single / 1e12, *power);
+    if (reduced && clock && power) gpu.set_matrix_units(csv.text(arch), *clock / 1e3, *power);
     if (!folder.gpus.emplace(gpu.name, gpu).second) {
       throw InputError(fmt::format("{}gpu \"{}\" appears twice", csv.place("").prefix(), gpu.name));
     }

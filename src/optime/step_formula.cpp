@@ -82,8 +82,9 @@ StepFormula::StepFormula(const StepParameters& p, const StepDevice& device, cons
   const double slow = std::exp(-effects.compute) / (fp64_            ? std::exp(p.fp64)
                                                     : emulated_half_ ? std::exp(p.emulated_compute)
                                                                      : 1);
+  unfed_ = take_clock_bytes(std::exp(p.clock_bytes), device.matrix.clock_bytes);
   set_groups(p, device, byte, slow);
-  if (device.transposes) transposed_byte_ = byte / std::exp(p.memory_rearrangement - p.transposing);
+  if (device.transposes) transposed_byte_ = unfed_ * byte / std::exp(p.memory_rearrangement - p.transposing);
   transposing_single_ = std::exp(p.transposing_single);
   misaligned_ = std::exp(p.misaligned);
   depthwise_channels_last_ = std::exp(p.depthwise_channels_last);
@@ -107,11 +108,21 @@ StepFormula::StepFormula(const StepParameters& p, const StepDevice& device, cons
   if (sms_ != 0) cached_bytes_ = usable_cache * l2_ * std::exp(p.cache) / device.byte_scale;
 }
 
+/// A multiprocessor has only so many reads under way (Little's law), so that a share of the bandwidth is left where few
+/// of them have much: 1 / (1 + x / limit), beside that of a usual card, a V100.
+/// @returns factor of the seconds of a byte
+double StepFormula::take_clock_bytes(double limit, double given) {
+  constexpr double usual = 900.0 / 80 / 1.53;
+  if (given == 0) return 1;
+  by_clock_bytes_ = given / (limit + given) - usual / (limit + usual);
+  return (1 + given / limit) / (1 + usual / limit);
+}
+
 void StepFormula::set_groups(const StepParameters& p, const StepDevice& device, double byte, double slow) {
   // What power_share() was fitted to: products on the vector units.
-  const double sustained = device.matrix.power_share;
-  const double conv = slow / device.conv_flops / (conv_matrix_units_ ? std::exp(p.matrix_units) : sustained);
-  const double matrix = slow / device.matrix.flops / (matrix_units_ ? std::exp(p.matrix_units) : sustained);
+  const double on_vectors = device.matrix.power_share, on_units = device.matrix.matrix_share * std::exp(p.matrix_units);
+  const double conv = slow / device.conv_flops / (conv_matrix_units_ ? on_units : on_vectors);
+  const double matrix = slow / device.matrix.flops / (matrix_units_ ? on_units : on_vectors);
   const double vector = slow / device.matrix.vector_flops;
   for (std::size_t i = 0; i < step_groups; ++i) {
     Group& group = groups_[i];
@@ -183,7 +194,7 @@ StepFormula::Parts StepFormula::fourier_parts(const StepKernel& kernel) const {
   const double area = 9, depth = weight ? kernel.depth : kernel.depth / area,
                width = kernel.width / (weight ? area : 1);
   return {kernel.fourier_flops * group.seconds_per_flop * (1 + depth_half_ / depth) * (1 + width_half_ / width),
-          kernel.fourier_bytes * group.seconds_per_byte, 0, depth, width};
+          kernel.fourier_bytes * group.seconds_per_byte * unfed_, 0, depth, width};
 }
 
 /// @param compute  seconds of its FLOPs at the group's rate
@@ -203,7 +214,9 @@ double StepFormula::product_seconds(const StepKernel& kernel, double compute) co
 
 StepFormula::Parts StepFormula::parts(const StepKernel& kernel) const {
   const Group& group = groups_[static_cast<std::size_t>(kernel.group)];
-  const double moved = moved_bytes(kernel), memory = moved * group.seconds_per_byte;
+  const double moved = moved_bytes(kernel);
+  // What blocks wait for their numbers is in block_seconds().
+  const double memory = moved * group.seconds_per_byte * (kernel.channels > 0 ? 1 : unfed_);
   const double by_cache = kernel.reread == 0 && moved > 0 ? -cached_share(kernel)[1] * kernel.near_bytes / moved : 0;
   double compute = kernel.flops * group.seconds_per_flop + block_seconds(kernel);
   if (compute == 0) return {0, memory, 0, 1, 1, by_cache};
@@ -338,6 +351,7 @@ void StepFormula::add_kernel(const StepKernel& kernel, double calls, StepSlopes&
   if (kernel.type == DataType::f32) d.transposing_single += transposing;
   d.cache += memory * part.by_cache;
   slopes.machine.memory -= memory + transposing;
+  d.clock_bytes -= by_clock_bytes_ * ((kernel.channels > 0 ? 0 : memory) + transposing);
   if (emulated_half_ && group.depthwise) d.emulated_depthwise -= memory;
   if (compute == 0) return;
   if (kernel.channels > 0) {  // waits for its numbers, whatever the device computes

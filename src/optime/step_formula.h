@@ -89,6 +89,7 @@ class StepFormula {
   /// @param byte  seconds that moving one takes at the peak
   /// @param slow  factor of the seconds of computing at a peak
   void set_groups(const StepParameters& parameters, const StepDevice& device, double byte, double slow);
+  double take_clock_bytes(double limit, double given);
   [[nodiscard]] double product_seconds(const StepKernel& kernel, double compute) const;
   [[nodiscard]] double host_seconds(const StepKernel& kernel, bool backward) const;
   [[nodiscard]] double idle_factor(const StepKernel& kernel) const;
@@ -116,9 +117,11 @@ class StepFormula {
   double transposing_single_ = 1;
   double depthwise_channels_last_ = 1, grouped_channels_last_ = 1;  ///< factors of the seconds in such memory
   double attention_ = 1;                                            ///< factor of the seconds of attention
-  double misaligned_ = 1;    ///< of products on the matrix units of Ampere and later
-  double sms_, l2_;          ///< sms_ 0: products are not cut into tiles
-  double cached_bytes_ = 0;  ///< results just made that the cache holds, as the graph counts bytes; 0: none
+  double misaligned_ = 1;      ///< of products on the matrix units of Ampere and later
+  double sms_, l2_;            ///< sms_ 0: products are not cut into tiles
+  double unfed_ = 1;           ///< factor of the seconds of a byte, by what multiprocessors can move
+  double by_clock_bytes_ = 0;  ///< d log of the bandwidth / d log of StepParameters::clock_bytes
+  double cached_bytes_ = 0;    ///< results just made that the cache holds, as the graph counts bytes; 0: none
   [[nodiscard]] bool fills_matrix_units(const StepKernel& kernel) const {
     return wants_sizes_ ? kernel.sizes_aligned : kernel.aligned;
   }

@@ -30,6 +30,7 @@ struct StepParameters {
   double depthwise_forward = 0, depthwise_input = 0, depthwise_weight = 0;
   double norm_number = 0, norm_number_own = 0;
   double cache = 0;
+  double clock_bytes = 0;
   double transposing = 0, transposing_single = 0;
   double misaligned = 0;
   double matrix_units_forward = 0;

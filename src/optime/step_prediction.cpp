@@ -100,13 +100,15 @@ struct KernelTimes {
   std::vector<Provenance> rests_on;
 };
 
-/// Efficiencies may exceed 1: the cards that they were learned on do not all sustain their peak. A product on a device
-/// that was not measured takes at least its time at the peak, and so does an operator whose
-/// FLOPs only a rule tells.
+/// Efficiencies may exceed 1: the cards that they were learned on do not all sustain their peak. A product on
+/// matrix units, or on a device that was not measured, takes at least its time at the peak, and so does an operator
+/// whose FLOPs only a rule tells.
 double least_seconds(const StepKernel& kernel, const Rates& rates) {
   if (kernel.kind == OpKind::custom) return kernel.flops / rates.on.matrix.vector_flops;
-  if (rates.machine.measured || !is_conv_or_matmul(kernel.kind) || kernel.three_by_three) return 0;
-  return kernel.flops / (is_convolution(kernel.kind) ? rates.on.conv_flops : rates.on.matrix.flops);
+  const bool convolves = is_convolution(kernel.kind);
+  const bool on_units = convolves ? rates.on.conv_matrix_units : rates.on.matrix_units;
+  if ((rates.machine.measured && !on_units) || !is_conv_or_matmul(kernel.kind) || kernel.three_by_three) return 0;
+  return kernel.flops / (convolves ? rates.on.conv_flops : rates.on.matrix.flops);
 }
 
 std::vector<double> formula_seconds(const Rates& rates, const StepFormula& formula,

@@ -196,14 +196,17 @@ OpGraph lowered(OpGraph step, DeviceKind device) {
   return lowering.take();
 }
 
-/// Whether a convolution has several groups and is not depthwise.
-bool has_groups(const OpGraph& step) {
-  return std::any_of(step.ops().begin(), step.ops().end(), [&](const Op& op) {
+/// Whether a step has convolutions, and none has several groups unless it is depthwise.
+bool convolves_without_groups(const OpGraph& step) {
+  bool convolves = false;
+  for (const Op& op : step.ops()) {
     const auto in = step.inputs(op);
-    if (op.kind != OpKind::convolution || in.size() < 2 || step.shape(in[0]).rank() < 2) return false;
+    if (op.kind != OpKind::convolution || in.size() < 2 || step.shape(in[0]).rank() < 2) continue;
     const std::int64_t of_group = step.shape(in[1])[1];
-    return !op.transposed && of_group > 1 && of_group < step.shape(in[0])[1];
-  });
+    if (!op.transposed && of_group > 1 && of_group < step.shape(in[0])[1]) return false;
+    convolves = true;
+  }
+  return convolves;
 }
 
 }  // namespace
@@ -214,7 +217,7 @@ ExecutedStep execute(OpGraph step, DeviceKind device, bool compiled) {
   OpGraph executed = lowered(std::move(step), device);
   if (!compiled) return {std::move(executed), device};
   OpGraph fused = fuse_pointwise(executed);
-  if (device == DeviceKind::gpu && !has_groups(fused)) fused.set_layout(Layout::nhwc);
+  if (device == DeviceKind::gpu && convolves_without_groups(fused)) fused.set_layout(Layout::nhwc);
   return {std::move(fused), device};
 }
 
