@@ -38,16 +38,24 @@ CachingAllocator::Block CachingAllocator::allocate(std::int64_t bytes) {
     if (pieces_[tail].after != no_block) pieces_[pieces_[tail].after].before = tail;
     pieces_[block].after = tail;
     pieces_[block].bytes = rounded;
-    pool.insert({rest, tail});
+    add(pool, {rest, tail});
   }
   pieces_[block].used = true;
   return block;
 }
 
+void CachingAllocator::add(Pool& pool, FreePiece piece) {
+  pool.insert(std::lower_bound(pool.begin(), pool.end(), piece), piece);
+}
+
+void CachingAllocator::remove(Pool& pool, FreePiece piece) {
+  pool.erase(std::lower_bound(pool.begin(), pool.end(), piece));
+}
+
 CachingAllocator::Block CachingAllocator::take(Pool& pool, std::int64_t bytes) {
-  const auto found = pool.lower_bound({bytes, 0});
+  const auto found = std::lower_bound(pool.begin(), pool.end(), FreePiece{bytes, 0});
   if (found == pool.end()) return no_block;
-  const Block block = found->second;
+  const Block block = found->block;
   pool.erase(found);
   return block;
 }
@@ -56,15 +64,15 @@ void CachingAllocator::free(Block block) {
   Pool& pool = pieces_[block].small ? small_ : large_;
   pieces_[block].used = false;
   if (const Block next = pieces_[block].after; next != no_block && !pieces_[next].used) {
-    pool.erase({pieces_[next].bytes, next});
+    remove(pool, {pieces_[next].bytes, next});
     join(block, next);
   }
   if (const Block previous = pieces_[block].before; previous != no_block && !pieces_[previous].used) {
-    pool.erase({pieces_[previous].bytes, previous});
+    remove(pool, {pieces_[previous].bytes, previous});
     join(previous, block);
     block = previous;
   }
-  pool.insert({pieces_[block].bytes, block});
+  add(pool, {pieces_[block].bytes, block});
 }
 
 void CachingAllocator::join(Block into, Block next) {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <set>
-#include <utility>
 #include <vector>
 
 namespace perfpred {
@@ -30,9 +29,16 @@ class CachingAllocator {
     bool small = false;
     bool used = false;
   };
-  using Pool = std::set<std::pair<std::int64_t, Block>>;
+  struct FreePiece {
+    std::int64_t bytes;
+    Block block;
+    friend auto operator<=>(const FreePiece&, const FreePiece&) = default;
+  };
+  using Pool = std::vector<FreePiece>;  // sorted; some hundreds, which move faster than a tree is walked
 
-  Block take(Pool& pool, std::int64_t bytes);
+  static void add(Pool& pool, FreePiece piece);
+  static void remove(Pool& pool, FreePiece piece);
+  static Block take(Pool& pool, std::int64_t bytes);
   void join(Block into, Block next);
 
   std::vector<Piece> pieces_;

@@ -12,6 +12,7 @@
 
 #include "device/caching_allocator.h"
 #include "device/convolution_workspace.h"
+#include "step/kept_steps.h"
 #include "step/padded_row.h"
 #include "text/enum_names.h"
 
@@ -345,6 +346,34 @@ class Replay {
   std::int64_t activations_at_peak_ = 0;  // their most
 };
 
+/// largest_batch() by the bytes that the device shows at a batch size.
+template <class Bytes>
+std::optional<std::int64_t> largest_of(const Device& device, std::int64_t reserved_by_others, const Bytes& bytes) {
+  const std::optional<std::int64_t> usable = device.usable_bytes();
+  if (!usable) throw InputError(fmt::format("the memory size of device \"{}\" is unknown", device.name));
+  const std::int64_t limit = *usable - reserved_by_others;
+  std::int64_t low = 0, high = 1;  // the first fits, the second does not
+  std::int64_t at_low = 0, at_high = bytes(high);
+  for (; at_high <= limit; at_high = bytes(high)) {
+    if (high > max_samples) throw InputError("the memory of the step does not grow with its batch size");
+    // Memory is nearly a line over the batch: one step beyond where it would reach the limit, at most 64 times as far.
+    const double slope = low > 0 ? static_cast<double>(at_high - at_low) / static_cast<double>(high - low) : 0;
+    const double ahead = slope > 0 ? static_cast<double>(limit - at_high) / slope + 1 : static_cast<double>(high);
+    low = high;
+    at_low = at_high;
+    high += static_cast<std::int64_t>(std::clamp(ahead, 1.0, 64.0 * static_cast<double>(high)));
+  }
+  while (high - low > 1) {
+    const double share = static_cast<double>(limit - at_low) / static_cast<double>(at_high - at_low);
+    const auto guess = low + static_cast<std::int64_t>(share * static_cast<double>(high - low));
+    const std::int64_t next = low == 0 ? low + (high - low) / 2 : std::clamp(guess, low + 1, high - 1);
+    const std::int64_t at_next = bytes(next);
+    (at_next <= limit ? low : high) = next;
+    (at_next <= limit ? at_low : at_high) = at_next;
+  }
+  return low > 0 ? std::optional(low) : std::nullopt;
+}
+
 }  // namespace
 
 std::string_view to_string(MemoryVerdict verdict) { return enumerator_name_of<MemoryVerdict::does_not_fit>(verdict); }
@@ -401,42 +430,18 @@ std::optional<std::int64_t> largest_batch(const std::function<OpGraph(std::int64
                                           const TrainingJob& job, const Device& device,
                                           std::int64_t reserved_by_others) {
   if (!step) throw InputError("largest_batch: the function is empty");
-  const std::optional<std::int64_t> usable = device.usable_bytes();
-  if (!usable) throw InputError(fmt::format("the memory size of device \"{}\" is unknown", device.name));
-  const std::int64_t limit = *usable - reserved_by_others;
-  const auto bytes = [&](std::int64_t batch) {
+  return largest_of(device, reserved_by_others, [&](std::int64_t batch) {
     return estimate_memory(execute(step(batch), device.kind), job).device.upper;
-  };
-  std::int64_t low = 0, high = 1;  // the first fits, the second does not
-  std::int64_t at_low = 0, at_high = bytes(high);
-  for (; at_high <= limit; at_high = bytes(high)) {
-    if (high > max_samples) throw InputError("the memory of the step does not grow with its batch size");
-    // Memory is nearly a line over the batch: one step beyond where it would reach the limit, at most 64 times as far.
-    const double slope = low > 0 ? static_cast<double>(at_high - at_low) / static_cast<double>(high - low) : 0;
-    const double ahead = slope > 0 ? static_cast<double>(limit - at_high) / slope + 1 : static_cast<double>(high);
-    low = high;
-    at_low = at_high;
-    high += static_cast<std::int64_t>(std::clamp(ahead, 1.0, 64.0 * static_cast<double>(high)));
-  }
-  while (high - low > 1) {
-    const double share = static_cast<double>(limit - at_low) / static_cast<double>(at_high - at_low);
-    const auto guess = low + static_cast<std::int64_t>(share * static_cast<double>(high - low));
-    const std::int64_t next = low == 0 ? low + (high - low) / 2 : std::clamp(guess, low + 1, high - 1);
-    const std::int64_t at_next = bytes(next);
-    (at_next <= limit ? low : high) = next;
-    (at_next <= limit ? at_low : at_high) = at_next;
-  }
-  return low > 0 ? std::optional(low) : std::nullopt;
+  });
 }
 
 std::optional<std::int64_t> largest_batch(Workload workload, const Device& device, std::int64_t reserved_by_others) {
   const std::optional<TrainingJob> job = TrainingJob::of(workload, device);
   if (!job) throw InputError(fmt::format("how device \"{}\" allocates memory is unknown", device.name));
-  const auto step = [&](std::int64_t batch) {
+  return largest_of(device, reserved_by_others, [&](std::int64_t batch) {
     workload.batch_size = batch;
-    return workload.graph();
-  };
-  return largest_batch(step, *job, device, reserved_by_others);
+    return estimate_memory(*executed_step(workload, device.kind), *job).device.upper;
+  });
 }
 
 }  // namespace perfpred

@@ -13,9 +13,12 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include "step/epoch_steps.h"
+#include "step/kept_steps.h"
+#include "workload/workload_columns.h"
 
 namespace perfpred {
 namespace {
@@ -104,9 +107,9 @@ std::optional<double> products_at_peak(const OpGraph& step, const Device& device
 }
 
 /// The step without what it computes a second time, which utilisation does not count.
-OpGraph without_checkpoints(Workload workload) {
+std::shared_ptr<const ExecutedStep> without_checkpoints(Workload workload) {
   workload.checkpoint = 0;
-  return workload.graph();
+  return executed_step(workload, DeviceKind::other);
 }
 
 /// @returns nothing for a step whose batch size cannot change
@@ -120,9 +123,8 @@ std::optional<std::int64_t> find_largest_batch(const Workload& workload, const D
 }
 
 /// Memory, utilisation, and the bound where the breakdown did not say it.
-void add_limits(Forecast& job, const OpGraph& neutral, const Device& device, const Workload& workload,
-                const JobTerms& terms) {
-  const ExecutedStep step = execute(neutral, device.kind);
+void add_limits(Forecast& job, const OpGraph& neutral, const ExecutedStep& step, const Device& device,
+                const Workload& workload, const JobTerms& terms) {
   if (const std::optional<TrainingJob> training = TrainingJob::of(workload, device)) {
     job.memory = estimate_memory(step, *training);
     job.verdict = job.memory->verdict(device, terms.reserved_by_others);
@@ -133,7 +135,7 @@ void add_limits(Forecast& job, const OpGraph& neutral, const Device& device, con
   }
   const auto at_peak_of = [&](const OpGraph& graph) { return products_at_peak(graph, device, workload.precision); };
   const std::optional<double> at_peak =
-      workload.checkpoint > 0 ? at_peak_of(without_checkpoints(workload)) : at_peak_of(neutral);
+      workload.checkpoint > 0 ? at_peak_of(without_checkpoints(workload)->graph()) : at_peak_of(neutral);
   if (at_peak) job.mfu = *at_peak / job.step_sec.p50;
   if (job.bound) return;
   if (const auto limits = limits_if_known(device, step, workload.precision)) job.bound = limits->bound;
@@ -143,12 +145,15 @@ void add_limits(Forecast& job, const OpGraph& neutral, const Device& device, con
 
 Forecast forecast(const TimeRegressor& model, const Workload& workload, const JobTerms& terms) {
   check(terms);
-  const OpGraph step = workload.graph();
+  const std::shared_ptr<const ExecutedStep> written = executed_step(workload, DeviceKind::other);
+  const OpGraph& step = written->graph();
+  const OpGraph* of_file = is_file_network(workload.network) ? &step : nullptr;  // such steps are not kept
   const ResolvedDevice device = model.devices().resolve(workload.device);
   std::vector<TimeTerm> breakdown;
-  Forecast job = priced(model.predict(workload, &device, &step, &breakdown), workload, terms);
-  job.step_sec = step_of(workload, job.prediction.time_sec,
-                         [&](const Workload& whole) { return model.predict(whole, &device, &step, nullptr).time_sec; });
+  Forecast job = priced(model.predict(workload, &device, of_file, &breakdown), workload, terms);
+  job.step_sec = step_of(workload, job.prediction.time_sec, [&](const Workload& whole) {
+    return model.predict(whole, &device, of_file, nullptr).time_sec;
+  });
   job.breakdown = std::move(breakdown);
   const std::int64_t unknown = step.totals(OpKind::unknown).bytes() + step.totals(OpKind::custom).bytes();
   if (unknown > 0) job.unknown_bytes = static_cast<double>(unknown) / static_cast<double>(step.totals().bytes());
@@ -164,7 +169,7 @@ Forecast forecast(const TimeRegressor& model, const Workload& workload, const Jo
   if (workload.input.size() == 1) {
     job.tokens_per_sec = scaled(job.images_per_sec, static_cast<double>(workload.input.front()));
   }
-  add_limits(job, step, on, workload, terms);
+  add_limits(job, step, *executed_step(workload, on.kind, of_file), on, workload, terms);
   return job;
 }
 

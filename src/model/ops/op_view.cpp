@@ -13,6 +13,7 @@
 #include "optime/op_model_state.h"
 #include "optime/step_kernels.h"
 #include "step/epoch_steps.h"
+#include "step/kept_steps.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -108,8 +109,8 @@ double OpPrior::steps_of(const Workload& workload, const Device& device, double 
   if (steps.rest == 0 || steps.hide_the_last() || is_captured_step(workload.network)) return steps.by_samples();
   Workload last = workload;
   last.batch_size = steps.rest;
-  const ExecutedStep executed = execute(last.graph(), device.kind);
-  return static_cast<double>(steps.full) + answer(last, executed, device).time.sec.p50 / step_sec;
+  return static_cast<double>(steps.full) +
+         answer(last, *executed_step(last, device.kind), device).time.sec.p50 / step_sec;
 }
 
 OpView OpPrior::view(const Workload& workload, const ResolvedDevice& resolved, const OpGraph* step) const {
@@ -117,15 +118,16 @@ OpView OpPrior::view(const Workload& workload, const ResolvedDevice& resolved, c
   if (workload.device == "unknown") throw InputError("device is missing");
   const Device& device = resolved.rated();
   check_device(workload, resolved);
-  const ExecutedStep executed = execute(step == nullptr ? workload.graph() : *step, device.kind);
+  std::shared_ptr<const ExecutedStep> executed = executed_step(workload, device.kind, step);
   OpView view;
-  StepAnswer answer = this->answer(workload, executed, device);
+  StepAnswer answer = this->answer(workload, *executed, device);
+  view.features = features_of(*executed, workload.batch_size);
+  executed.reset();  // re-sized in place, not copied, for the epoch's last step
   view.step = std::move(answer.time);
   view.steps = steps_of(workload, device, view.step.sec.p50);
   if (workload.threads && device.sms && *workload.threads != *device.sms)
     use_threads(view.step, *workload.threads / *device.sms);
   view.slopes = {answer.slopes.compute, answer.slopes.memory, answer.slopes.host};
-  view.features = features_of(executed, workload.batch_size);
   return view;
 }
 
