@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -29,16 +28,27 @@ class CachingAllocator {
     bool small = false;
     bool used = false;
   };
-  struct FreePiece {
-    std::int64_t bytes;
-    Block block;
-    friend auto operator<=>(const FreePiece&, const FreePiece&) = default;
-  };
-  using Pool = std::vector<FreePiece>;  // sorted; some hundreds, which move faster than a tree is walked
+  /// Free pieces by their size, of which there are few, those of one size in the order in which they were cut.
+  class Pool {
+   public:
+    void add(std::int64_t bytes, Block block);
+    void remove(std::int64_t bytes, Block block);
+    /// Removes the first of the smallest that have so many bytes; no_block if none has.
+    [[nodiscard]] Block take(std::int64_t bytes);
 
-  static void add(Pool& pool, FreePiece piece);
-  static void remove(Pool& pool, FreePiece piece);
-  static Block take(Pool& pool, std::int64_t bytes);
+   private:
+    struct OfOneSize {
+      std::int64_t bytes;
+      std::vector<Block> blocks;  // the first one last; not empty
+    };
+    using Place = std::vector<OfOneSize>::iterator;
+    [[nodiscard]] Place place_of(std::int64_t bytes);
+    void remove(Place place, std::vector<Block>::iterator block);
+
+    std::vector<OfOneSize> sizes_;            // the smallest first
+    std::vector<std::vector<Block>> unused_;  // memory of sizes that are gone
+  };
+
   void join(Block into, Block next);
 
   std::vector<Piece> pieces_;

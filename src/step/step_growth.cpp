@@ -2,6 +2,8 @@
 #include "step/step_growth.h"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 namespace perfpred {
 
@@ -22,18 +24,18 @@ class StepGrowth::Finder {
   static constexpr double max_exact = 0x1p52;  // halves below are exact, too
 
   [[nodiscard]] bool are_alike() const {
-    const auto same_ops = [](const Op& a, const Op& b) {
-      return a.kind == b.kind && a.phase == b.phase && a.type == b.type && a.layer == b.layer && a.name == b.name &&
-             a.transposed == b.transposed && a.dispatched == b.dispatched && a.input_count_ == b.input_count_ &&
-             a.output_count_ == b.output_count_;
+    const auto of_op = [](const Op& op) {
+      return std::tuple(op.kind, op.phase, op.type, op.layer, op.name, op.transposed, op.dispatched, op.input_count_,
+                        op.output_count_);
     };
-    const auto same_tensors = [](const Tensor& a, const Tensor& b) {
-      return a.shape == b.shape && a.type == b.type && a.role == b.role && a.storage == b.storage;
+    const auto of_tensor = [](const Tensor& tensor) {
+      return std::tuple(tensor.shape, tensor.type, tensor.role, tensor.storage);
     };
-    return step_.layout_ == other_.layout_ && step_.repeats_ == other_.repeats_ && step_.frees_ == other_.frees_ &&
-           step_.operands_ == other_.operands_ && step_.layer_names_ == other_.layer_names_ &&
-           step_.op_names_ == other_.op_names_ && std::ranges::equal(step_.ops_, other_.ops_, same_ops) &&
-           std::ranges::equal(step_.tensors_, other_.tensors_, same_tensors) &&
+    const auto whole = [](const OpGraph& step) {
+      return std::tie(step.layout_, step.repeats_, step.frees_, step.operands_, step.layer_names_, step.op_names_);
+    };
+    return whole(step_) == whole(other_) && std::ranges::equal(step_.ops_, other_.ops_, {}, of_op, of_op) &&
+           std::ranges::equal(step_.tensors_, other_.tensors_, {}, of_tensor, of_tensor) &&
            step_.shapes_.size() == other_.shapes_.size();
   }
 
