@@ -160,6 +160,7 @@ KernelTimes kernel_times(const KernelModels& models, const OpGraph& step, const 
                          const StepFormula& formula, std::span<const StepKernel> kernels) {
   KernelTimes times{formula_seconds(rates, formula, kernels), std::vector(kernels.size(), rates.width),
                     std::vector(kernels.size(), rates.provenance)};
+  std::map<Kernel, KernelEstimate> estimates;  // networks repeat their blocks
   const bool has_classes = rates.on.matrix.family != KernelFamily::none && !rates.on.fp64;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     if (kernels[i].group == StepGroup::unknown) {
@@ -172,7 +173,9 @@ KernelTimes kernel_times(const KernelModels& models, const OpGraph& step, const 
       const auto kernel = measured_class(step, kernels[i], rates);
       const KernelModel* of_class = kernel ? models.of(kernel->kind) : nullptr;
       if (of_class == nullptr) continue;
-      const KernelEstimate estimate = of_class->predict(*kernel, rates.on.matrix, false);
+      const auto [known, is_new] = estimates.try_emplace(*kernel);
+      if (is_new) known->second = of_class->predict(*kernel, rates.on.matrix, false);
+      const KernelEstimate& estimate = known->second;
       times.sec[i] = std::exp(estimate.log_sec);
       times.rests_on[i] = estimate.provenance;
       times.width[i] = estimate.half_width();
