@@ -74,14 +74,10 @@ std::int64_t rnn_workspace(const OpGraph& graph, const Op& op) {
 /// Replays the life of every tensor.
 class Replay {
  public:
-  Replay(const OpGraph& graph, const TrainingJob& job) : graph_(graph), job_(job), caching_(job.caching_allocator) {
-    const std::size_t count = graph.tensors().size();
-    first_use_.assign(count, never);
-    last_use_.assign(count, 0);
-    held_.assign(count, false);
-    block_.assign(count, CachingAllocator::no_block);
-    alive_.assign(count, false);
+  Replay(const OpGraph& graph, const TrainingJob& job)
+      : graph_(graph), job_(job), caching_(job.caching_allocator), lives_(graph.tensors().size()) {
     find_uses();
+    find_events();
   }
 
   MemoryEstimate run() {
@@ -98,7 +94,6 @@ class Replay {
     }
     now_ += estimate.loader;
     for (int step = 0; step < 2; ++step) {  // the first step makes the optimizer's state
-      next_free_ = 0;
       if (!graph_.frees().empty() || graph_.repeats() > 1) make_earlier_gradients();
       for (std::size_t i = 0; i < graph_.ops().size(); ++i) execute(i);
       free_after_step();
@@ -127,7 +122,7 @@ class Replay {
     }
     for (std::size_t i = 0; i < graph_.ops().size(); ++i) {
       if (!is_second_factor(i)) continue;
-      std::size_t& last = last_use_[first_factor(i)];
+      std::size_t& last = lives_[first_factor(i)].last_use;
       last = std::max(last, i);
     }
   }
@@ -136,22 +131,53 @@ class Replay {
   void use(TensorId id, std::size_t i, bool recorded) {
     if (id == no_tensor) return;
     const TensorId storage = graph_.tensors()[id].storage;
-    first_use_[storage] = std::min(first_use_[storage], i);
-    last_use_[storage] = i;
+    lives_[storage].first_use = std::min(lives_[storage].first_use, i);
+    lives_[storage].last_use = i;
     if (graph_.ops()[i].phase != Phase::loss || recorded) return;
     const bool is_kept = graph_.tensors()[storage].role != TensorRole::temporary;
-    held_[storage] = held_[storage] || (is_kept && is_result(graph_.ops()[i], storage, i));
+    lives_[storage].held = lives_[storage].held || (is_kept && is_result(graph_.ops()[i], storage, i));
   }
 
   void take_recorded_frees() {
     for (TensorId id = 0; id < graph_.tensors().size(); ++id) {
-      last_use_[id] = never;
-      held_[id] = !is_permanent(graph_.tensors()[id].role) && graph_.tensors()[id].role != TensorRole::optimizer_state;
+      lives_[id].last_use = never;
+      lives_[id].held =
+          !is_permanent(graph_.tensors()[id].role) && graph_.tensors()[id].role != TensorRole::optimizer_state;
     }
     for (const auto& [op, storage] : graph_.frees()) {
-      last_use_[storage] = op;
-      held_[storage] = false;
+      lives_[storage].last_use = op;
+      lives_[storage].held = false;
     }
+  }
+
+  /// Where a storage's memory may have to be made, and where it is given back, in the order in which this happens.
+  void find_events() {
+    made_.reserve(graph_.tensors().size());
+    gone_.reserve(graph_.tensors().size());
+    std::size_t next_free = 0;
+    for (std::size_t i = 0; i < graph_.ops().size(); ++i) {
+      const Op& op = graph_.ops()[i];
+      for (const std::span<const TensorId> operands : {graph_.inputs(op), graph_.outputs(op)}) {
+        for (const TensorId id : operands) {
+          if (id == no_tensor) continue;
+          const TensorId storage = graph_.tensors()[id].storage;
+          if (lives_[storage].first_use == i || lives_[storage].last_use < i) made_.push_back(storage);
+          if (lives_[storage].last_use == i) free_after(storage, i);
+        }
+      }
+      if (is_second_factor(i)) free_after(first_factor(i), i);
+      for (; next_free < graph_.frees().size() && graph_.frees()[next_free].first == i; ++next_free) {
+        free_after(graph_.frees()[next_free].second, i);  // not an operand, as autograd's saved tensors
+      }
+      events_.push_back({made_.size(), gone_.size()});
+    }
+  }
+
+  void free_after(TensorId storage, std::size_t op) {
+    if (lives_[storage].last_use != op || lives_[storage].held) return;
+    const TensorRole role = graph_.tensors()[storage].role;
+    const bool recorded = role == TensorRole::gradient && !graph_.frees().empty();
+    if (role == TensorRole::activation || role == TensorRole::temporary || recorded) gone_.push_back(storage);
   }
 
   void take_parts(MemoryEstimate& estimate) const {
@@ -235,8 +261,8 @@ class Replay {
 
   /// What the training loop holds until the step is over: the logits, and the loss, a scalar.
   [[nodiscard]] bool is_result(const Op& op, TensorId storage, std::size_t i) const {
-    return first_use_[storage] < i ? graph_.ops()[first_use_[storage]].phase == Phase::forward
-                                   : op.kind == OpKind::nll_loss;
+    return lives_[storage].first_use < i ? graph_.ops()[lives_[storage].first_use].phase == Phase::forward
+                                         : op.kind == OpKind::nll_loss;
   }
 
   /// LibTorch has a handle for each thread that multiplies matrices: that of the forward pass and autograd's.
@@ -253,16 +279,16 @@ class Replay {
 
   void allocate(TensorId storage) {
     const Tensor& tensor = graph_.tensors()[storage];
-    alive_[storage] = true;
-    if (caching_) block_[storage] = memory_.allocate(tensor.bytes);
+    lives_[storage].alive = true;
+    if (caching_) lives_[storage].block = memory_.allocate(tensor.bytes);
     bytes_[static_cast<std::size_t>(tensor.role)] += tensor.bytes;
     now_ += tensor.bytes;
   }
 
   void free(TensorId storage) {
     const Tensor& tensor = graph_.tensors()[storage];
-    alive_[storage] = false;
-    if (caching_) memory_.free(block_[storage]);
+    lives_[storage].alive = false;
+    if (caching_) memory_.free(lives_[storage].block);
     bytes_[static_cast<std::size_t>(tensor.role)] -= tensor.bytes;
     now_ -= tensor.bytes;
   }
@@ -289,25 +315,13 @@ class Replay {
   void execute(std::size_t i) {
     const Op& op = graph_.ops()[i];
     if (!caching_) note(convolution_workspace(graph_, op, job_.threads), op.phase);
-    const auto make = [&](TensorId id) {
-      if (id != no_tensor && !alive_[graph_.tensors()[id].storage]) allocate(graph_.tensors()[id].storage);
-    };
-    for (const TensorId id : graph_.inputs(op)) make(id);  // made in place: its operator is the first to name it
-    for (const TensorId id : graph_.outputs(op)) make(id);
+    const Events before = i == 0 ? Events{} : events_[i - 1], after = events_[i];
+    for (std::size_t k = before.made; k < after.made; ++k) {  // in place: its operator is the first to name it
+      if (!lives_[made_[k]].alive) allocate(made_[k]);
+    }
     note(caching_ ? take_workspace(op) : rnn_workspace(graph_, op), op.phase);
-    const auto release = [&](TensorId id) {
-      if (id == no_tensor) return;
-      const TensorId storage = graph_.tensors()[id].storage;
-      if (last_use_[storage] != i || !alive_[storage] || held_[storage]) return;
-      const TensorRole role = graph_.tensors()[storage].role;
-      const bool recorded = role == TensorRole::gradient && !graph_.frees().empty();
-      if (role == TensorRole::activation || role == TensorRole::temporary || recorded) free(storage);
-    };
-    for (const TensorId id : graph_.inputs(op)) release(id);
-    for (const TensorId id : graph_.outputs(op)) release(id);
-    if (is_second_factor(i)) release(first_factor(i));
-    for (; next_free_ < graph_.frees().size() && graph_.frees()[next_free_].first == i; ++next_free_) {
-      release(graph_.frees()[next_free_].second);  // not an operand, as autograd's saved tensors
+    for (std::size_t k = before.gone; k < after.gone; ++k) {
+      if (lives_[gone_[k]].alive) free(gone_[k]);
     }
   }
 
@@ -315,10 +329,10 @@ class Replay {
   void make_earlier_gradients() {
     for (TensorId id = 0; id < graph_.tensors().size(); ++id) {
       const Tensor& tensor = graph_.tensors()[id];
-      if (tensor.role != TensorRole::gradient || tensor.storage != id || alive_[id]) continue;
+      if (tensor.role != TensorRole::gradient || tensor.storage != id || lives_[id].alive) continue;
       const auto names = [&](TensorId other) { return other != no_tensor && graph_.tensors()[other].storage == id; };
-      const bool made =
-          first_use_[id] != never && std::ranges::none_of(graph_.inputs(graph_.ops()[first_use_[id]]), names);
+      const bool made = lives_[id].first_use != never &&
+                        std::ranges::none_of(graph_.inputs(graph_.ops()[lives_[id].first_use]), names);
       if (!made) allocate(id);
     }
   }
@@ -326,18 +340,25 @@ class Replay {
   void free_after_step() {
     for (TensorId id = 0; id < graph_.tensors().size(); ++id) {
       const TensorRole role = graph_.tensors()[id].role;
-      if (alive_[id] && (role == TensorRole::gradient || held_[id])) free(id);
+      if (lives_[id].alive && (role == TensorRole::gradient || lives_[id].held)) free(id);
     }
   }
 
   const OpGraph& graph_;
   const TrainingJob& job_;
   const bool caching_;
-  std::vector<std::size_t> first_use_, last_use_;  // operators that name a storage
-  std::vector<bool> held_, alive_;
-  std::vector<CachingAllocator::Block> block_;
+  struct Life {
+    std::size_t first_use = never, last_use = 0;  // operators that name it
+    CachingAllocator::Block block = CachingAllocator::no_block;
+    bool held = false, alive = false;
+  };
+  std::vector<Life> lives_;  // by storage
+  struct Events {
+    std::size_t made = 0, gone = 0;
+  };
+  std::vector<TensorId> made_, gone_;  // storages
+  std::vector<Events> events_;         // by operator: the ends of its part of the two
   CachingAllocator memory_;
-  std::size_t next_free_ = 0;  // index into the graph's frees
   std::int64_t bytes_[roles] = {};
   std::int64_t bytes_at_peak_[roles] = {};
   std::int64_t now_ = 0;
