@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "device/caching_allocator.h"
@@ -15,6 +16,7 @@
 #include "step/kept_steps.h"
 #include "step/padded_row.h"
 #include "text/enum_names.h"
+#include "workload/workload_columns.h"
 
 namespace perfpred {
 namespace {
@@ -367,6 +369,21 @@ class Replay {
   std::int64_t activations_at_peak_ = 0;  // their most
 };
 
+/// A largest batch that a thread found: requests of one network ask for it again and again, whatever their batch.
+struct FoundBatch {
+  Workload workload;  // of one sample
+  Device device;
+  std::int64_t reserved_by_others;
+  std::optional<std::int64_t> largest;
+};
+constexpr std::size_t max_found_batches = 64;
+
+/// The last found last.
+std::vector<FoundBatch>& found_batches() {
+  thread_local std::vector<FoundBatch> found;
+  return found;
+}
+
 /// largest_batch() by the bytes that the device shows at a batch size.
 template <class Bytes>
 std::optional<std::int64_t> largest_of(const Device& device, std::int64_t reserved_by_others, const Bytes& bytes) {
@@ -459,10 +476,22 @@ std::optional<std::int64_t> largest_batch(const std::function<OpGraph(std::int64
 std::optional<std::int64_t> largest_batch(Workload workload, const Device& device, std::int64_t reserved_by_others) {
   const std::optional<TrainingJob> job = TrainingJob::of(workload, device);
   if (!job) throw InputError(fmt::format("how device \"{}\" allocates memory is unknown", device.name));
-  return largest_of(device, reserved_by_others, [&](std::int64_t batch) {
-    workload.batch_size = batch;
-    return estimate_memory(*executed_step(workload, device.kind), *job).device.upper;
+  workload.batch_size = 1;
+  workload.train_images = 1;
+  std::vector<FoundBatch>& found = found_batches();
+  const auto known = std::ranges::find_if(found, [&](const FoundBatch& one) {
+    return one.workload == workload && one.device == device && one.reserved_by_others == reserved_by_others;
   });
+  if (known != found.end()) return known->largest;
+  Workload tried = workload;
+  const std::optional<std::int64_t> largest = largest_of(device, reserved_by_others, [&](std::int64_t batch) {
+    tried.batch_size = batch;
+    return estimate_memory(*executed_step(tried, device.kind), *job).device.upper;
+  });
+  if (is_file_network(workload.network)) return largest;  // rules that users register may change its step
+  if (found.size() == max_found_batches) found.erase(found.begin());
+  found.push_back({std::move(workload), device, reserved_by_others, largest});
+  return largest;
 }
 
 }  // namespace perfpred
