@@ -12,6 +12,7 @@
 #include <numeric>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "optime/interval_widths.h"
@@ -332,7 +333,7 @@ std::optional<Quantiles> seconds_of(const OpGraph& step, const TimedKernels& par
 
 StepAnswer predict_step(const OpModelState& state, const StepQuestion& asked, bool is_learned) {
   const OpGraph& step = asked.step.graph();
-  const TimedKernels timed = timed_kernels(state, asked, is_learned);
+  TimedKernels timed = timed_kernels(state, asked, is_learned);
   const auto& [rates, kernels, times] = timed;
   const StepFormula formula = timed.formula();
   const StepClocks clocks = clocks_of(step, rates, formula, kernels, times);
@@ -347,6 +348,7 @@ StepAnswer predict_step(const OpModelState& state, const StepQuestion& asked, bo
   time.costliest = costliest(step, kernels, times, longest_first);
   scale(time, std::exp(rates.log_factor));
   answer.slopes = slopes_of(rates, formula, kernels, times);
+  answer.kernels = std::move(timed.kernels);
   return answer;
 }
 

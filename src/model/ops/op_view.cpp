@@ -23,10 +23,9 @@ namespace {
 // (docs/notes/optime.md, Runs that correct the op model). That of the intensity's logarithm is 1.
 constexpr double batch_doublings = 3, log_flops_scale = 3, log_op_flops_scale = 2, share_scale = 0.3;
 
-OpFeatures features_of(const ExecutedStep& step, std::int64_t batch_size) {
+OpFeatures features_of(const std::vector<StepKernel>& kernels, std::int64_t batch_size) {
   double flops = 0, bytes = 0;
   std::array<double, step_groups> moved{};
-  const std::vector<StepKernel> kernels = step_kernels(step);
   for (const StepKernel& kernel : kernels) {
     flops += kernel.flops;
     bytes += kernel.bytes;
@@ -118,16 +117,14 @@ OpView OpPrior::view(const Workload& workload, const ResolvedDevice& resolved, c
   if (workload.device == "unknown") throw InputError("device is missing");
   const Device& device = resolved.rated();
   check_device(workload, resolved);
-  std::shared_ptr<const ExecutedStep> executed = executed_step(workload, device.kind, step);
   OpView view;
-  StepAnswer answer = this->answer(workload, *executed, device);
-  view.features = features_of(*executed, workload.batch_size);
-  executed.reset();  // re-sized in place, not copied, for the epoch's last step
+  StepAnswer answer = this->answer(workload, *executed_step(workload, device.kind, step), device);
   view.step = std::move(answer.time);
   view.steps = steps_of(workload, device, view.step.sec.p50);
   if (workload.threads && device.sms && *workload.threads != *device.sms)
     use_threads(view.step, *workload.threads / *device.sms);
   view.slopes = {answer.slopes.compute, answer.slopes.memory, answer.slopes.host};
+  view.features = features_of(answer.kernels, workload.batch_size);
   return view;
 }
 
