@@ -215,6 +215,22 @@ TEST(MemoryEstimate, LargestBatchIsTheLastThatFits) {
   EXPECT_FALSE(fits(*largest + 1));
 }
 
+TEST(MemoryEstimate, LargestBatchIsOfTheDeviceAndTheJobThatAreAskedAbout) {
+  Workload workload = Workload::zoo("resnet18", 7);
+  const auto largest = [&](double gigabytes, std::int64_t reserved = 0) {
+    return largest_batch(workload, device_of(gigabytes), reserved).value();
+  };
+  const std::int64_t usual = largest(8);
+  EXPECT_GT(largest(16), usual);  // a device of the same name
+  EXPECT_LT(largest(8, 2'000'000'000), usual);
+  workload.batch_size = 2 * usual;
+  EXPECT_EQ(largest(8), usual);
+  workload.precision = Precision::bf16;
+  EXPECT_GT(largest(8), usual);
+  workload.precision = Precision::fp32;
+  EXPECT_EQ(largest(8), usual);
+}
+
 /// Written out, a layer keeps three matrices of all pairs of positions, in fp32: what softmax and dropout give, and
 /// which elements dropout kept. Fused, it keeps the log-sum-exp of each row and the seed of dropout.
 TEST(MemoryEstimate, FusedAttentionKeepsNoPairs) {

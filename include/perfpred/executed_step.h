@@ -22,6 +22,7 @@ class PERFPRED_API ExecutedStep {
   [[nodiscard]] DeviceKind device() const { return device_; }
 
  private:
+  friend class StepGrowth;
   friend PERFPRED_API ExecutedStep execute(OpGraph step, DeviceKind device, bool compiled);
   ExecutedStep(OpGraph graph, DeviceKind device) : graph_(std::move(graph)), device_(device) {}
 

@@ -148,6 +148,7 @@ class PERFPRED_API Op {
 
  private:
   friend class OpGraph;
+  friend class StepGrowth;
   std::uint32_t first_operand_ = 0;
   std::uint16_t input_count_ = 0;
   std::uint16_t output_count_ = 0;
@@ -253,6 +254,7 @@ class PERFPRED_API OpGraph {
   [[nodiscard]] std::int64_t activation_bytes() const;
 
  private:
+  friend class StepGrowth;
   std::uint32_t add_shape(const Shape& shape);
 
   std::vector<Op> ops_;

@@ -2,6 +2,8 @@
 #include "device/caching_allocator.h"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 namespace perfpred {
 namespace {
@@ -22,7 +24,7 @@ CachingAllocator::Block CachingAllocator::allocate(std::int64_t bytes) {
   const std::int64_t rounded = std::max(min_block, round_up(bytes, min_block));
   const bool small = rounded <= max_small;
   Pool& pool = small ? small_ : large_;
-  Block block = take(pool, rounded);
+  Block block = pool.take(rounded);
   if (block == no_block) {
     const std::int64_t segment = small                       ? small_segment
                                  : rounded < min_own_segment ? large_segment
@@ -38,17 +40,45 @@ CachingAllocator::Block CachingAllocator::allocate(std::int64_t bytes) {
     if (pieces_[tail].after != no_block) pieces_[pieces_[tail].after].before = tail;
     pieces_[block].after = tail;
     pieces_[block].bytes = rounded;
-    pool.insert({rest, tail});
+    pool.add(rest, tail);
   }
   pieces_[block].used = true;
   return block;
 }
 
-CachingAllocator::Block CachingAllocator::take(Pool& pool, std::int64_t bytes) {
-  const auto found = pool.lower_bound({bytes, 0});
-  if (found == pool.end()) return no_block;
-  const Block block = found->second;
-  pool.erase(found);
+CachingAllocator::Pool::Place CachingAllocator::Pool::place_of(std::int64_t bytes) {
+  return std::partition_point(sizes_.begin(), sizes_.end(), [=](const OfOneSize& size) { return size.bytes < bytes; });
+}
+
+void CachingAllocator::Pool::add(std::int64_t bytes, Block block) {
+  auto place = place_of(bytes);
+  if (place == sizes_.end() || place->bytes != bytes) {
+    place = sizes_.insert(place, OfOneSize{bytes, {}});
+    if (!unused_.empty()) {
+      place->blocks = std::move(unused_.back());
+      unused_.pop_back();
+    }
+  }
+  place->blocks.insert(std::ranges::lower_bound(place->blocks, block, std::greater()), block);
+}
+
+void CachingAllocator::Pool::remove(std::int64_t bytes, Block block) {
+  const auto place = place_of(bytes);
+  remove(place, std::ranges::lower_bound(place->blocks, block, std::greater()));
+}
+
+void CachingAllocator::Pool::remove(Place place, std::vector<Block>::iterator block) {
+  place->blocks.erase(block);
+  if (!place->blocks.empty()) return;
+  unused_.push_back(std::move(place->blocks));
+  sizes_.erase(place);
+}
+
+CachingAllocator::Block CachingAllocator::Pool::take(std::int64_t bytes) {
+  const auto place = place_of(bytes);
+  if (place == sizes_.end()) return no_block;
+  const Block block = place->blocks.back();
+  remove(place, place->blocks.end() - 1);
   return block;
 }
 
@@ -56,15 +86,15 @@ void CachingAllocator::free(Block block) {
   Pool& pool = pieces_[block].small ? small_ : large_;
   pieces_[block].used = false;
   if (const Block next = pieces_[block].after; next != no_block && !pieces_[next].used) {
-    pool.erase({pieces_[next].bytes, next});
+    pool.remove(pieces_[next].bytes, next);
     join(block, next);
   }
   if (const Block previous = pieces_[block].before; previous != no_block && !pieces_[previous].used) {
-    pool.erase({pieces_[previous].bytes, previous});
+    pool.remove(pieces_[previous].bytes, previous);
     join(previous, block);
     block = previous;
   }
-  pool.insert({pieces_[block].bytes, block});
+  pool.add(pieces_[block].bytes, block);
 }
 
 void CachingAllocator::join(Block into, Block next) {

@@ -3,8 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <set>
-#include <utility>
 #include <vector>
 
 namespace perfpred {
@@ -30,9 +28,27 @@ class CachingAllocator {
     bool small = false;
     bool used = false;
   };
-  using Pool = std::set<std::pair<std::int64_t, Block>>;
+  /// Free pieces by their size, of which there are few, those of one size in the order in which they were cut.
+  class Pool {
+   public:
+    void add(std::int64_t bytes, Block block);
+    void remove(std::int64_t bytes, Block block);
+    /// Removes the first of the smallest that have so many bytes; no_block if none has.
+    [[nodiscard]] Block take(std::int64_t bytes);
 
-  Block take(Pool& pool, std::int64_t bytes);
+   private:
+    struct OfOneSize {
+      std::int64_t bytes;
+      std::vector<Block> blocks;  // the first one last; not empty
+    };
+    using Place = std::vector<OfOneSize>::iterator;
+    [[nodiscard]] Place place_of(std::int64_t bytes);
+    void remove(Place place, std::vector<Block>::iterator block);
+
+    std::vector<OfOneSize> sizes_;            // the smallest first
+    std::vector<std::vector<Block>> unused_;  // memory of sizes that are gone
+  };
+
   void join(Block into, Block next);
 
   std::vector<Piece> pieces_;

@@ -8,12 +8,15 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "device/caching_allocator.h"
 #include "device/convolution_workspace.h"
+#include "step/kept_steps.h"
 #include "step/padded_row.h"
 #include "text/enum_names.h"
+#include "workload/workload_columns.h"
 
 namespace perfpred {
 namespace {
@@ -73,14 +76,10 @@ std::int64_t rnn_workspace(const OpGraph& graph, const Op& op) {
 /// Replays the life of every tensor.
 class Replay {
  public:
-  Replay(const OpGraph& graph, const TrainingJob& job) : graph_(graph), job_(job), caching_(job.caching_allocator) {
-    const std::size_t count = graph.tensors().size();
-    first_use_.assign(count, never);
-    last_use_.assign(count, 0);
-    held_.assign(count, false);
-    block_.assign(count, CachingAllocator::no_block);
-    alive_.assign(count, false);
+  Replay(const OpGraph& graph, const TrainingJob& job)
+      : graph_(graph), job_(job), caching_(job.caching_allocator), lives_(graph.tensors().size()) {
     find_uses();
+    find_events();
   }
 
   MemoryEstimate run() {
@@ -97,7 +96,6 @@ class Replay {
     }
     now_ += estimate.loader;
     for (int step = 0; step < 2; ++step) {  // the first step makes the optimizer's state
-      next_free_ = 0;
       if (!graph_.frees().empty() || graph_.repeats() > 1) make_earlier_gradients();
       for (std::size_t i = 0; i < graph_.ops().size(); ++i) execute(i);
       free_after_step();
@@ -126,7 +124,7 @@ class Replay {
     }
     for (std::size_t i = 0; i < graph_.ops().size(); ++i) {
       if (!is_second_factor(i)) continue;
-      std::size_t& last = last_use_[first_factor(i)];
+      std::size_t& last = lives_[first_factor(i)].last_use;
       last = std::max(last, i);
     }
   }
@@ -135,22 +133,53 @@ class Replay {
   void use(TensorId id, std::size_t i, bool recorded) {
     if (id == no_tensor) return;
     const TensorId storage = graph_.tensors()[id].storage;
-    first_use_[storage] = std::min(first_use_[storage], i);
-    last_use_[storage] = i;
+    lives_[storage].first_use = std::min(lives_[storage].first_use, i);
+    lives_[storage].last_use = i;
     if (graph_.ops()[i].phase != Phase::loss || recorded) return;
     const bool is_kept = graph_.tensors()[storage].role != TensorRole::temporary;
-    held_[storage] = held_[storage] || (is_kept && is_result(graph_.ops()[i], storage, i));
+    lives_[storage].held = lives_[storage].held || (is_kept && is_result(graph_.ops()[i], storage, i));
   }
 
   void take_recorded_frees() {
     for (TensorId id = 0; id < graph_.tensors().size(); ++id) {
-      last_use_[id] = never;
-      held_[id] = !is_permanent(graph_.tensors()[id].role) && graph_.tensors()[id].role != TensorRole::optimizer_state;
+      lives_[id].last_use = never;
+      lives_[id].held =
+          !is_permanent(graph_.tensors()[id].role) && graph_.tensors()[id].role != TensorRole::optimizer_state;
     }
     for (const auto& [op, storage] : graph_.frees()) {
-      last_use_[storage] = op;
-      held_[storage] = false;
+      lives_[storage].last_use = op;
+      lives_[storage].held = false;
     }
+  }
+
+  /// Where a storage's memory may have to be made, and where it is given back, in the order in which this happens.
+  void find_events() {
+    made_.reserve(graph_.tensors().size());
+    gone_.reserve(graph_.tensors().size());
+    std::size_t next_free = 0;
+    for (std::size_t i = 0; i < graph_.ops().size(); ++i) {
+      const Op& op = graph_.ops()[i];
+      for (const std::span<const TensorId> operands : {graph_.inputs(op), graph_.outputs(op)}) {
+        for (const TensorId id : operands) {
+          if (id == no_tensor) continue;
+          const TensorId storage = graph_.tensors()[id].storage;
+          if (lives_[storage].first_use == i || lives_[storage].last_use < i) made_.push_back(storage);
+          if (lives_[storage].last_use == i) free_after(storage, i);
+        }
+      }
+      if (is_second_factor(i)) free_after(first_factor(i), i);
+      for (; next_free < graph_.frees().size() && graph_.frees()[next_free].first == i; ++next_free) {
+        free_after(graph_.frees()[next_free].second, i);  // not an operand, as autograd's saved tensors
+      }
+      events_.push_back({made_.size(), gone_.size()});
+    }
+  }
+
+  void free_after(TensorId storage, std::size_t op) {
+    if (lives_[storage].last_use != op || lives_[storage].held) return;
+    const TensorRole role = graph_.tensors()[storage].role;
+    const bool recorded = role == TensorRole::gradient && !graph_.frees().empty();
+    if (role == TensorRole::activation || role == TensorRole::temporary || recorded) gone_.push_back(storage);
   }
 
   void take_parts(MemoryEstimate& estimate) const {
@@ -234,8 +263,8 @@ class Replay {
 
   /// What the training loop holds until the step is over: the logits, and the loss, a scalar.
   [[nodiscard]] bool is_result(const Op& op, TensorId storage, std::size_t i) const {
-    return first_use_[storage] < i ? graph_.ops()[first_use_[storage]].phase == Phase::forward
-                                   : op.kind == OpKind::nll_loss;
+    return lives_[storage].first_use < i ? graph_.ops()[lives_[storage].first_use].phase == Phase::forward
+                                         : op.kind == OpKind::nll_loss;
   }
 
   /// LibTorch has a handle for each thread that multiplies matrices: that of the forward pass and autograd's.
@@ -252,16 +281,16 @@ class Replay {
 
   void allocate(TensorId storage) {
     const Tensor& tensor = graph_.tensors()[storage];
-    alive_[storage] = true;
-    if (caching_) block_[storage] = memory_.allocate(tensor.bytes);
+    lives_[storage].alive = true;
+    if (caching_) lives_[storage].block = memory_.allocate(tensor.bytes);
     bytes_[static_cast<std::size_t>(tensor.role)] += tensor.bytes;
     now_ += tensor.bytes;
   }
 
   void free(TensorId storage) {
     const Tensor& tensor = graph_.tensors()[storage];
-    alive_[storage] = false;
-    if (caching_) memory_.free(block_[storage]);
+    lives_[storage].alive = false;
+    if (caching_) memory_.free(lives_[storage].block);
     bytes_[static_cast<std::size_t>(tensor.role)] -= tensor.bytes;
     now_ -= tensor.bytes;
   }
@@ -288,25 +317,13 @@ class Replay {
   void execute(std::size_t i) {
     const Op& op = graph_.ops()[i];
     if (!caching_) note(convolution_workspace(graph_, op, job_.threads), op.phase);
-    const auto make = [&](TensorId id) {
-      if (id != no_tensor && !alive_[graph_.tensors()[id].storage]) allocate(graph_.tensors()[id].storage);
-    };
-    for (const TensorId id : graph_.inputs(op)) make(id);  // made in place: its operator is the first to name it
-    for (const TensorId id : graph_.outputs(op)) make(id);
+    const Events before = i == 0 ? Events{} : events_[i - 1], after = events_[i];
+    for (std::size_t k = before.made; k < after.made; ++k) {  // in place: its operator is the first to name it
+      if (!lives_[made_[k]].alive) allocate(made_[k]);
+    }
     note(caching_ ? take_workspace(op) : rnn_workspace(graph_, op), op.phase);
-    const auto release = [&](TensorId id) {
-      if (id == no_tensor) return;
-      const TensorId storage = graph_.tensors()[id].storage;
-      if (last_use_[storage] != i || !alive_[storage] || held_[storage]) return;
-      const TensorRole role = graph_.tensors()[storage].role;
-      const bool recorded = role == TensorRole::gradient && !graph_.frees().empty();
-      if (role == TensorRole::activation || role == TensorRole::temporary || recorded) free(storage);
-    };
-    for (const TensorId id : graph_.inputs(op)) release(id);
-    for (const TensorId id : graph_.outputs(op)) release(id);
-    if (is_second_factor(i)) release(first_factor(i));
-    for (; next_free_ < graph_.frees().size() && graph_.frees()[next_free_].first == i; ++next_free_) {
-      release(graph_.frees()[next_free_].second);  // not an operand, as autograd's saved tensors
+    for (std::size_t k = before.gone; k < after.gone; ++k) {
+      if (lives_[gone_[k]].alive) free(gone_[k]);
     }
   }
 
@@ -314,10 +331,10 @@ class Replay {
   void make_earlier_gradients() {
     for (TensorId id = 0; id < graph_.tensors().size(); ++id) {
       const Tensor& tensor = graph_.tensors()[id];
-      if (tensor.role != TensorRole::gradient || tensor.storage != id || alive_[id]) continue;
+      if (tensor.role != TensorRole::gradient || tensor.storage != id || lives_[id].alive) continue;
       const auto names = [&](TensorId other) { return other != no_tensor && graph_.tensors()[other].storage == id; };
-      const bool made =
-          first_use_[id] != never && std::ranges::none_of(graph_.inputs(graph_.ops()[first_use_[id]]), names);
+      const bool made = lives_[id].first_use != never &&
+                        std::ranges::none_of(graph_.inputs(graph_.ops()[lives_[id].first_use]), names);
       if (!made) allocate(id);
     }
   }
@@ -325,18 +342,25 @@ class Replay {
   void free_after_step() {
     for (TensorId id = 0; id < graph_.tensors().size(); ++id) {
       const TensorRole role = graph_.tensors()[id].role;
-      if (alive_[id] && (role == TensorRole::gradient || held_[id])) free(id);
+      if (lives_[id].alive && (role == TensorRole::gradient || lives_[id].held)) free(id);
     }
   }
 
   const OpGraph& graph_;
   const TrainingJob& job_;
   const bool caching_;
-  std::vector<std::size_t> first_use_, last_use_;  // operators that name a storage
-  std::vector<bool> held_, alive_;
-  std::vector<CachingAllocator::Block> block_;
+  struct Life {
+    std::size_t first_use = never, last_use = 0;  // operators that name it
+    CachingAllocator::Block block = CachingAllocator::no_block;
+    bool held = false, alive = false;
+  };
+  std::vector<Life> lives_;  // by storage
+  struct Events {
+    std::size_t made = 0, gone = 0;
+  };
+  std::vector<TensorId> made_, gone_;  // storages
+  std::vector<Events> events_;         // by operator: the ends of its part of the two
   CachingAllocator memory_;
-  std::size_t next_free_ = 0;  // index into the graph's frees
   std::int64_t bytes_[roles] = {};
   std::int64_t bytes_at_peak_[roles] = {};
   std::int64_t now_ = 0;
@@ -344,6 +368,49 @@ class Replay {
   std::int64_t peak_before_update_ = 0;   // of the passes
   std::int64_t activations_at_peak_ = 0;  // their most
 };
+
+/// A largest batch that a thread found: requests of one network ask for it again and again, whatever their batch.
+struct FoundBatch {
+  Workload workload;  // of one sample
+  Device device;
+  std::int64_t reserved_by_others;
+  std::optional<std::int64_t> largest;
+};
+constexpr std::size_t max_found_batches = 64;
+
+/// The last found last.
+std::vector<FoundBatch>& found_batches() {
+  thread_local std::vector<FoundBatch> found;
+  return found;
+}
+
+/// largest_batch() by the bytes that the device shows at a batch size.
+template <class Bytes>
+std::optional<std::int64_t> largest_of(const Device& device, std::int64_t reserved_by_others, const Bytes& bytes) {
+  const std::optional<std::int64_t> usable = device.usable_bytes();
+  if (!usable) throw InputError(fmt::format("the memory size of device \"{}\" is unknown", device.name));
+  const std::int64_t limit = *usable - reserved_by_others;
+  std::int64_t low = 0, high = 1;  // the first fits, the second does not
+  std::int64_t at_low = 0, at_high = bytes(high);
+  for (; at_high <= limit; at_high = bytes(high)) {
+    if (high > max_samples) throw InputError("the memory of the step does not grow with its batch size");
+    // Memory is nearly a line over the batch: one step beyond where it would reach the limit, at most 64 times as far.
+    const double slope = low > 0 ? static_cast<double>(at_high - at_low) / static_cast<double>(high - low) : 0;
+    const double ahead = slope > 0 ? static_cast<double>(limit - at_high) / slope + 1 : static_cast<double>(high);
+    low = high;
+    at_low = at_high;
+    high += static_cast<std::int64_t>(std::clamp(ahead, 1.0, 64.0 * static_cast<double>(high)));
+  }
+  while (high - low > 1) {
+    const double share = static_cast<double>(limit - at_low) / static_cast<double>(at_high - at_low);
+    const auto guess = low + static_cast<std::int64_t>(share * static_cast<double>(high - low));
+    const std::int64_t next = low == 0 ? low + (high - low) / 2 : std::clamp(guess, low + 1, high - 1);
+    const std::int64_t at_next = bytes(next);
+    (at_next <= limit ? low : high) = next;
+    (at_next <= limit ? at_low : at_high) = at_next;
+  }
+  return low > 0 ? std::optional(low) : std::nullopt;
+}
 
 }  // namespace
 
@@ -401,42 +468,30 @@ std::optional<std::int64_t> largest_batch(const std::function<OpGraph(std::int64
                                           const TrainingJob& job, const Device& device,
                                           std::int64_t reserved_by_others) {
   if (!step) throw InputError("largest_batch: the function is empty");
-  const std::optional<std::int64_t> usable = device.usable_bytes();
-  if (!usable) throw InputError(fmt::format("the memory size of device \"{}\" is unknown", device.name));
-  const std::int64_t limit = *usable - reserved_by_others;
-  const auto bytes = [&](std::int64_t batch) {
+  return largest_of(device, reserved_by_others, [&](std::int64_t batch) {
     return estimate_memory(execute(step(batch), device.kind), job).device.upper;
-  };
-  std::int64_t low = 0, high = 1;  // the first fits, the second does not
-  std::int64_t at_low = 0, at_high = bytes(high);
-  for (; at_high <= limit; at_high = bytes(high)) {
-    if (high > max_samples) throw InputError("the memory of the step does not grow with its batch size");
-    // Memory is nearly a line over the batch: one step beyond where it would reach the limit, at most 64 times as far.
-    const double slope = low > 0 ? static_cast<double>(at_high - at_low) / static_cast<double>(high - low) : 0;
-    const double ahead = slope > 0 ? static_cast<double>(limit - at_high) / slope + 1 : static_cast<double>(high);
-    low = high;
-    at_low = at_high;
-    high += static_cast<std::int64_t>(std::clamp(ahead, 1.0, 64.0 * static_cast<double>(high)));
-  }
-  while (high - low > 1) {
-    const double share = static_cast<double>(limit - at_low) / static_cast<double>(at_high - at_low);
-    const auto guess = low + static_cast<std::int64_t>(share * static_cast<double>(high - low));
-    const std::int64_t next = low == 0 ? low + (high - low) / 2 : std::clamp(guess, low + 1, high - 1);
-    const std::int64_t at_next = bytes(next);
-    (at_next <= limit ? low : high) = next;
-    (at_next <= limit ? at_low : at_high) = at_next;
-  }
-  return low > 0 ? std::optional(low) : std::nullopt;
+  });
 }
 
 std::optional<std::int64_t> largest_batch(Workload workload, const Device& device, std::int64_t reserved_by_others) {
   const std::optional<TrainingJob> job = TrainingJob::of(workload, device);
   if (!job) throw InputError(fmt::format("how device \"{}\" allocates memory is unknown", device.name));
-  const auto step = [&](std::int64_t batch) {
-    workload.batch_size = batch;
-    return workload.graph();
-  };
-  return largest_batch(step, *job, device, reserved_by_others);
+  workload.batch_size = 1;
+  workload.train_images = 1;
+  std::vector<FoundBatch>& found = found_batches();
+  const auto known = std::ranges::find_if(found, [&](const FoundBatch& one) {
+    return one.workload == workload && one.device == device && one.reserved_by_others == reserved_by_others;
+  });
+  if (known != found.end()) return known->largest;
+  Workload tried = workload;
+  const std::optional<std::int64_t> largest = largest_of(device, reserved_by_others, [&](std::int64_t batch) {
+    tried.batch_size = batch;
+    return estimate_memory(*executed_step(tried, device.kind), *job).device.upper;
+  });
+  if (is_file_network(workload.network)) return largest;  // rules that users register may change its step
+  if (found.size() == max_found_batches) found.erase(found.begin());
+  found.push_back({std::move(workload), device, reserved_by_others, largest});
+  return largest;
 }
 
 }  // namespace perfpred

@@ -13,10 +13,12 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include "model/lognormal.h"
 #include "step/epoch_steps.h"
+#include "step/kept_steps.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -154,9 +156,9 @@ std::optional<double> products_at_peak(const OpGraph& step, const Device& device
 }
 
 /// The step without what it computes a second time, which utilisation does not count.
-OpGraph without_checkpoints(Workload workload) {
+std::shared_ptr<const ExecutedStep> without_checkpoints(Workload workload) {
   workload.checkpoint = 0;
-  return workload.graph();
+  return executed_step(workload, DeviceKind::other);
 }
 
 /// @returns nothing for a step whose batch size cannot change
@@ -170,9 +172,8 @@ std::optional<std::int64_t> find_largest_batch(const Workload& workload, const D
 }
 
 /// Memory, utilisation, and the bound where the breakdown did not say it.
-void add_limits(Forecast& job, const OpGraph& neutral, const Device& device, const Workload& workload,
-                const JobTerms& terms) {
-  const ExecutedStep step = execute(neutral, device.kind, is_compiled(workload));
+void add_limits(Forecast& job, const OpGraph& neutral, const ExecutedStep& step, const Device& device,
+                const Workload& workload, const JobTerms& terms) {
   if (const std::optional<TrainingJob> training = TrainingJob::of(workload, device)) {
     job.memory = estimate_memory(step, *training);
     job.verdict = job.memory->verdict(device, terms.reserved_by_others);
@@ -183,7 +184,7 @@ void add_limits(Forecast& job, const OpGraph& neutral, const Device& device, con
   }
   const auto at_peak_of = [&](const OpGraph& graph) { return products_at_peak(graph, device, workload.precision); };
   const std::optional<double> at_peak =
-      workload.checkpoint > 0 ? at_peak_of(without_checkpoints(workload)) : at_peak_of(neutral);
+      workload.checkpoint > 0 ? at_peak_of(without_checkpoints(workload)->graph()) : at_peak_of(neutral);
   if (at_peak) job.mfu = *at_peak / job.step_sec.p50;
   if (job.bound) return;
   if (const auto limits = limits_if_known(device, step, workload.precision)) job.bound = limits->bound;
@@ -193,16 +194,18 @@ void add_limits(Forecast& job, const OpGraph& neutral, const Device& device, con
 
 Forecast forecast(const TimeRegressor& model, const Workload& workload, const JobTerms& terms) {
   check(terms);
-  const OpGraph step = workload.graph();
+  const std::shared_ptr<const ExecutedStep> written = executed_step(workload, DeviceKind::other);
+  const OpGraph& step = written->graph();
+  const OpGraph* of_file = is_file_network(workload.network) ? &step : nullptr;  // such steps are not kept
   const ResolvedDevice device = model.devices().resolve(workload.device);
   std::vector<TimeTerm> breakdown;
-  Prediction prediction = model.predict(workload, &device, &step, &breakdown);
+  Prediction prediction = model.predict(workload, &device, of_file, &breakdown);
   const Unstated unstated(model, workload, prediction, terms.unstated);
   prediction.time_sec = unstated.widen(prediction.time_sec);
   Forecast job = priced(prediction, workload, terms);
   job.narrow_by = unstated.narrow_by(prediction.time_sec);
   job.step_sec = step_of(workload, job.prediction.time_sec, [&](const Workload& whole) {
-    return unstated.widen(model.predict(whole, &device, &step, nullptr).time_sec);
+    return unstated.widen(model.predict(whole, &device, of_file, nullptr).time_sec);
   });
   job.breakdown = std::move(breakdown);
   const std::int64_t unknown = step.totals(OpKind::unknown).bytes() + step.totals(OpKind::custom).bytes();
@@ -219,7 +222,7 @@ Forecast forecast(const TimeRegressor& model, const Workload& workload, const Jo
   if (workload.input.size() == 1) {
     job.tokens_per_sec = scaled(job.images_per_sec, static_cast<double>(workload.input.front()));
   }
-  add_limits(job, step, on, workload, terms);
+  add_limits(job, step, *executed_step(workload, on.kind, of_file), on, workload, terms);
   return job;
 }
 

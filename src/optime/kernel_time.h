@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <array>
+#include <compare>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,6 +28,7 @@ struct Kernel {
 
   [[nodiscard]] double flops() const;
   [[nodiscard]] double bytes() const;  ///< read and written once
+  friend auto operator<=>(const Kernel&, const Kernel&) = default;
 };
 
 inline constexpr std::array<std::string_view, 11> elementwise_ops = {"addu", "add", "div",  "divu", "gelu", "mul",

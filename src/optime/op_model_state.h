@@ -4,9 +4,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include <string>
+#include <vector>
+
 #include "optime/kernel_model.h"
 #include "optime/layers/layer_rates.h"
 #include "optime/step_conditions.h"
+#include "optime/step_kernels.h"
 #include "optime/step_model.h"
 
 namespace perfpred {
@@ -37,6 +41,7 @@ struct StepAnswer {
   /// Change of the logarithm of the seconds by one standard deviation of each of the machine's effects, as far as they
   /// are not known.
   MachineEffects slopes;
+  std::vector<StepKernel> kernels;  ///< of the step
 };
 
 /// What an OpTimeModel holds, for files that hold one among other things.

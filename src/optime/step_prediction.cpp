@@ -12,6 +12,7 @@
 #include <numeric>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "catalogue/device_table.h"
@@ -203,6 +204,7 @@ KernelTimes kernel_times(const KernelModels& models, const OpGraph& step, const 
   KernelTimes times{formula_seconds(rates, formula, kernels), std::vector(kernels.size(), rates.width),
                     std::vector(kernels.size(), rates.provenance)};
   std::map<KernelClass, Neighbours> neighbours_by_class;
+  std::map<Kernel, std::pair<KernelEstimate, double>> known;  // with the seconds; networks repeat their blocks
   const bool has_classes = rates.on.matrix.family != KernelFamily::none && !rates.on.fp64;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     if (kernels[i].group == StepGroup::unknown) {
@@ -215,10 +217,15 @@ KernelTimes kernel_times(const KernelModels& models, const OpGraph& step, const 
       const auto kernel = measured_class(step, kernels[i], rates);
       const KernelModel* of_class = kernel ? models.of(kernel->kind) : nullptr;
       if (of_class == nullptr) continue;
-      const KernelEstimate estimate = of_class->predict(*kernel, rates.on.matrix, false);
-      const auto [neighbours, is_new] = neighbours_by_class.try_emplace(kernel->kind);
-      if (is_new) neighbours->second = neighbours_in(*of_class, *rates.device, rates.precision);
-      times.sec[i] = seconds_of_class(*of_class, *kernel, rates.on.matrix, neighbours->second);
+      const auto [found, is_new] = known.try_emplace(*kernel);
+      auto& [estimate, sec] = found->second;
+      if (is_new) {
+        const auto [neighbours, is_first] = neighbours_by_class.try_emplace(kernel->kind);
+        if (is_first) neighbours->second = neighbours_in(*of_class, *rates.device, rates.precision);
+        estimate = of_class->predict(*kernel, rates.on.matrix, false);
+        sec = seconds_of_class(*of_class, *kernel, rates.on.matrix, neighbours->second);
+      }
+      times.sec[i] = sec;
       if (is_half(rates.precision) && kernels[i].group == StepGroup::product && !kernels[i].aligned)
         times.sec[i] *= std::exp(rates.machine.parameters.misaligned);
       times.rests_on[i] = estimate.provenance;
@@ -443,7 +450,7 @@ std::optional<Quantiles> seconds_of(const OpGraph& step, const KernelPart& part)
 StepAnswer predict_step(const OpModelState& state, const StepQuestion& asked, bool is_learned) {
   const OpGraph& step = asked.step.graph();
   check_counts(step);
-  const std::vector<StepKernel> kernels = step_kernels(asked.step);
+  std::vector<StepKernel> kernels = step_kernels(asked.step);
   const TimedStep here = timed(state, asked, is_learned, kernels, std::nullopt);
   const auto& [rates, times, clocks] = here;
   const std::vector<std::size_t> longest_first = by_length(times);
@@ -457,6 +464,7 @@ StepAnswer predict_step(const OpModelState& state, const StepQuestion& asked, bo
   time.costliest = costliest(step, kernels, times, longest_first);
   scale(time, std::exp(rates.log_factor) * Order(state, asked, kernels, here).sec() / clocks.total_sec);
   answer.slopes = slopes_of(rates, rates.formula(rates.machine.effects.host), kernels, times);
+  answer.kernels = std::move(kernels);
   return answer;
 }
 

@@ -48,9 +48,8 @@ std::string_view to_string(OpKind kind) { return enumerator_name_of<OpKind::cust
 bool is_convolution(OpKind kind) { return traits_of(kind).family == OpFamily::convolution; }
 
 bool is_conv_or_matmul(OpKind kind) {
-  constexpr std::array multiply = {OpFamily::convolution, OpFamily::matrix_product, OpFamily::attention,
-                                   OpFamily::recurrent};
-  return std::ranges::find(multiply, traits_of(kind).family) != multiply.end();
+  const OpFamily family = traits_of(kind).family;
+  return OpFamily::convolution <= family && family <= OpFamily::recurrent;
 }
 
 double OpTotals::intensity() const { return bytes() > 0 ? flops / static_cast<double>(bytes()) : 0; }

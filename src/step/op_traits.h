@@ -40,7 +40,7 @@ inline constexpr std::size_t step_groups = 14;
 /// What kinds of operators have in common, where a rule is for some of them only.
 enum class OpFamily : std::uint8_t {
   plain,
-  convolution,
+  convolution,  // from here to `recurrent`: what multiplies
   matrix_product,
   attention,
   recurrent,

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "step/graph_folder.h"
+#include "step/kept_steps.h"
 
 namespace perfpred {
 
@@ -21,7 +22,7 @@ StepShape::StepShape(const Workload& workload, DeviceKind device, const OpGraph*
   } else if (step != nullptr) {
     add_graph(workload, *step);
   } else {
-    add_graph(workload, workload.graph());
+    add_graph(workload, executed_step(workload, DeviceKind::other)->graph());
   }
 }
 

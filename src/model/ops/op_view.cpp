@@ -13,6 +13,7 @@
 #include "optime/op_model_state.h"
 #include "optime/step_kernels.h"
 #include "step/epoch_steps.h"
+#include "step/kept_steps.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -22,10 +23,9 @@ namespace {
 // (docs/notes/optime.md, Runs that correct the op model). That of the intensity's logarithm is 1.
 constexpr double batch_doublings = 3, log_flops_scale = 3, log_op_flops_scale = 2, share_scale = 0.3;
 
-OpFeatures features_of(const ExecutedStep& step, std::int64_t batch_size) {
+OpFeatures features_of(const std::vector<StepKernel>& kernels, std::int64_t batch_size) {
   double flops = 0, bytes = 0;
   std::array<double, step_groups> moved{};
-  const std::vector<StepKernel> kernels = step_kernels(step);
   for (const StepKernel& kernel : kernels) {
     flops += kernel.flops;
     bytes += kernel.bytes;
@@ -106,8 +106,8 @@ double OpPrior::steps_of(const Workload& workload, const Device& device, double 
   if (steps.rest == 0 || steps.hide_the_last() || is_captured_step(workload.network)) return steps.by_samples();
   Workload last = workload;
   last.batch_size = steps.rest;
-  const ExecutedStep executed = execute(last.graph(), device.kind, is_compiled(last));
-  return static_cast<double>(steps.full) + answer(last, executed, device).time.sec.p50 / step_sec;
+  return static_cast<double>(steps.full) +
+         answer(last, *executed_step(last, device.kind), device).time.sec.p50 / step_sec;
 }
 
 OpView OpPrior::view(const Workload& workload, const ResolvedDevice& resolved, const OpGraph* step) const {
@@ -115,15 +115,14 @@ OpView OpPrior::view(const Workload& workload, const ResolvedDevice& resolved, c
   if (workload.device == "unknown") throw InputError("device is missing");
   const Device& device = resolved.rated();
   check_device(workload, resolved);
-  const ExecutedStep executed = execute(step == nullptr ? workload.graph() : *step, device.kind, is_compiled(workload));
   OpView view;
-  StepAnswer answer = this->answer(workload, executed, device);
+  StepAnswer answer = this->answer(workload, *executed_step(workload, device.kind, step), device);
   view.step = std::move(answer.time);
   view.steps = steps_of(workload, device, view.step.sec.p50);
   if (workload.threads && device.sms && *workload.threads != *device.sms)
     use_threads(view.step, *workload.threads / *device.sms);
   view.slopes = {answer.slopes.compute, answer.slopes.memory, answer.slopes.host};
-  view.features = features_of(executed, workload.batch_size);
+  view.features = features_of(answer.kernels, workload.batch_size);
   return view;
 }
 

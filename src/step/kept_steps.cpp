@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step/kept_steps.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "step/step_growth.h"
+#include "workload/workload_columns.h"
+
+namespace perfpred {
+namespace {
+
+/// Of all steps that a thread keeps, at 400 bytes an operator: all networks of the zoo.
+constexpr std::size_t max_kept_ops = 150'000;
+
+/// A workload without the fields that its step does not depend on. The step of one sample may have other operators than
+/// those of several (lower_attention.cpp).
+Workload what_is_executed(Workload workload) {
+  const Workload usual;
+  workload.batch_size = std::min<std::int64_t>(workload.batch_size, 2);
+  workload.train_images = usual.train_images;
+  workload.device = usual.device;
+  workload.threads = usual.threads;
+  workload.cuda_graph = usual.cuda_graph;
+  workload.loader = usual.loader;
+  return workload;
+}
+
+/// DeviceKind::other asks for the graph as it is written.
+bool compiles(const Workload& workload, DeviceKind device) {
+  return device != DeviceKind::other && is_compiled(workload);
+}
+
+class KeptStep {
+ public:
+  KeptStep(Workload executed, std::int64_t batch, ExecutedStep step)
+      : executed_(std::move(executed)),
+        device_(step.device()),
+        batch_(batch),
+        step_(std::make_shared<ExecutedStep>(std::move(step))) {}
+
+  [[nodiscard]] bool is_of(const Workload& executed, DeviceKind device) const {
+    return device_ == device && executed_ == executed;
+  }
+
+  [[nodiscard]] std::int64_t batch() const { return batch_; }
+  [[nodiscard]] const OpGraph& graph() const { return step_->graph(); }
+
+  [[nodiscard]] std::shared_ptr<const ExecutedStep> of(const Workload& asked) {
+    if (asked.batch_size == batch_) return step_;
+    if (!was_compared_) find_growth(asked);
+    if (growth_ && asked.batch_size <= largest_) {
+      asked.validate();
+      if (step_.use_count() > 1) step_ = std::make_shared<ExecutedStep>(*step_);
+      growth_->resize(*step_, asked.batch_size);
+    } else {
+      step_ = std::make_shared<ExecutedStep>(made(asked, asked.batch_size));
+    }
+    batch_ = asked.batch_size;
+    return step_;
+  }
+
+ private:
+  [[nodiscard]] ExecutedStep made(Workload asked, std::int64_t batch) const {
+    asked.batch_size = batch;
+    return execute(asked.graph(), device_, compiles(asked, device_));
+  }
+
+  /// Some sizes are in proportion to the batch but for rounding up to whole blocks. What is in proportion at two batch
+  /// sizes in a row has whole blocks for each sample; if it still is at a far larger one, nothing was rounded.
+  void find_growth(const Workload& asked) {
+    constexpr std::int64_t far = 1'000'003;
+    was_compared_ = true;
+    if (batch_ >= far) return;
+    const std::int64_t near = batch_ > 2 ? batch_ - 1 : batch_ + 1;
+    std::optional<StepGrowth> growth = StepGrowth::between(*step_, batch_, made(asked, near), near);
+    if (!growth) return;
+    largest_ = std::min(far, growth->largest());
+    if (largest_ > batch_ && StepGrowth::between(*step_, batch_, made(asked, largest_), largest_) == growth) {
+      growth_ = std::move(growth);
+    }
+  }
+
+  Workload executed_;
+  DeviceKind device_;
+  std::int64_t batch_;
+  std::shared_ptr<ExecutedStep> step_;
+  bool was_compared_ = false;         // with steps of other sizes
+  std::optional<StepGrowth> growth_;  // up to largest_
+  std::int64_t largest_ = 0;
+};
+
+/// The last used first.
+std::vector<KeptStep>& kept_steps() {
+  thread_local std::vector<KeptStep> kept;
+  return kept;
+}
+
+}  // namespace
+
+std::shared_ptr<const ExecutedStep> executed_step(const Workload& workload, DeviceKind device, const OpGraph* at_hand) {
+  if (at_hand != nullptr || is_file_network(workload.network)) {
+    const OpGraph graph = at_hand != nullptr ? *at_hand : workload.graph();
+    return std::make_shared<const ExecutedStep>(execute(graph, device, compiles(workload, device)));
+  }
+  std::vector<KeptStep>& kept = kept_steps();
+  Workload executed = what_is_executed(workload);
+  const auto find = [&](DeviceKind on) {
+    return std::find_if(kept.begin(), kept.end(), [&](const KeptStep& one) { return one.is_of(executed, on); });
+  };
+  if (const auto found = find(device); found != kept.end()) {
+    std::rotate(kept.begin(), found, found + 1);
+    return kept.front().of(workload);
+  }
+  const auto written = find(DeviceKind::other);
+  const bool is_written = written != kept.end() && written->batch() == workload.batch_size;
+  ExecutedStep step = execute(is_written ? written->graph() : workload.graph(), device, compiles(workload, device));
+  kept.insert(kept.begin(), KeptStep(std::move(executed), workload.batch_size, std::move(step)));
+  std::size_t ops = 0;
+  const auto beyond = std::find_if(kept.begin() + 1, kept.end(), [&](const KeptStep& one) {
+    return (ops += one.graph().ops().size()) > max_kept_ops;
+  });
+  kept.erase(beyond, kept.end());
+  return kept.front().of(workload);
+}
+
+}  // namespace perfpred
