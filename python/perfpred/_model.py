@@ -4,6 +4,7 @@
 import ctypes
 import functools
 import json
+import logging
 import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -11,9 +12,11 @@ from perfpred._answers import Answer, Answers, Plan
 from perfpred._library import Handle, InputError, call, encoded, json_of, text_of
 from perfpred._values import combinations, encoded_json
 
-__all__ = ["Model", "aggregate", "devices", "fit", "load", "observe", "plan", "predict"]
+__all__ = ["Model", "add_graphs", "add_op_rules", "aggregate", "devices", "fit", "load", "observe", "plan", "predict"]
 
 Path = Union[str, "os.PathLike[str]"]
+
+_log = logging.getLogger("perfpred")
 
 # Fields of a workload that are numbers: predict_many() takes an array of each.
 _NUMBERS = ("batch_size", "depth", "base_filters", "train_images", "classes", "threads", "accumulate", "cuda_graph")
@@ -57,6 +60,9 @@ def _network_fields(network: Any, example: Any, fields: Dict[str, Any]) -> Dict[
         return {"step" if _is_step_file(text) else "config": text, **fields}
     if not callable(network):  # names of a sweep
         return {"network": network, **fields}
+    for name in _OF_CAPTURE:
+        if isinstance(fields.get(name), (list, tuple)):
+            raise InputError(f"{name} is a list, but a module is captured with one: predict each")
     if example is None:
         raise InputError("example is missing: the tensors that the module takes, with a batch as their first size")
     from perfpred._captured import captured_step
@@ -108,14 +114,28 @@ class Model:
             advice and the largest batch, which take most of the time). What is left out is that of the model's rows,
             else the usual one.
 
-        Raises InputError for a field or value that is wrong.
+        Raises InputError for a field or value that is wrong; of a sweep, if no combination has an answer.
         """
         names, rows = combinations(_network_fields(network, example, fields))
-        answers = []
+        if not names:
+            return Answer(self._forecast(next(rows)))
+        answers, refused = [], []
         for row in rows:
-            document = json_of("forecast", self._handle.value, encoded_json(row))
+            try:
+                document = self._forecast(row)
+            except InputError as error:
+                refused.append(error)
+                document = {"key": None, "error": str(error)}
             answers.append(Answer(document, {name: row[name] for name in names}))
-        return Answers(answers) if names else answers[0]
+        if len(refused) == len(answers):
+            raise refused[0]
+        if refused:
+            _log.warning("%d of %d rows have no answer; the first: %s", len(refused), len(answers), refused[0])
+        return Answers(answers)
+
+    def _forecast(self, fields: Dict[str, Any]) -> Dict[str, Any]:
+        document: Dict[str, Any] = json_of("forecast", self._handle.value, encoded_json(fields))
+        return document
 
     def predict_many(self, jobs: Any, **fields: Any) -> Any:
         """Seconds per epoch of many jobs, fast: a DataFrame of pandas, or a dict of arrays of one length.
@@ -223,6 +243,18 @@ def _model(model: Union[Model, Path, None]) -> Model:
     return model if isinstance(model, Model) else load(model)
 
 
+def add_graphs(path: Path) -> None:
+    """Makes captured networks known by their names (`step:` and digits), for this process: a folder of step files, as
+    perfpred.measure(..., capture=True) writes beside runs.csv, or one step file. Models of such rows need it.
+    """
+    call("add_graphs", _bytes_of(path))
+
+
+def add_op_rules(path: Path) -> None:
+    """Adds rules that count operators of your own, for this process: a text file (docs/guides/counting.md)."""
+    call("add_op_rules", _bytes_of(path))
+
+
 def load(path: Optional[Path] = None, *, device_file: Optional[Path] = None) -> Model:
     """The model of a file; without one the standard model, which knows networks and devices without a run.
 
@@ -239,7 +271,10 @@ def predict(
 
     >>> perfpred.predict("resnet50", device="A100-80GB-PCIe", batch_size=[32, 64], precision="bf16")  # doctest: +SKIP
     """
-    return _model(model).predict(network, example, **fields)
+    asked = _network_fields(network, example, fields)
+    if "step" in asked:
+        add_graphs(asked["step"])  # the model may have rows of it
+    return _model(model).predict(**asked)
 
 
 def fit(

@@ -3,6 +3,7 @@
 perfpred-predict in PERFPRED_PREDICT answers are compared with its own."""
 
 import csv
+import hashlib
 import importlib
 import json
 import math
@@ -123,8 +124,30 @@ class Predictions(WithFolder):
         self.assertEqual(len(repr(answers).splitlines()), 5)
         with self.assertRaises(perfpred.InputError):
             perfpred.predict("resnet18", device="T4", batch_size=[])
-        with self.assertRaises(perfpred.InputError):
-            perfpred.predict("resnet18", device="T4", batch_size=[32, 0])
+
+    def test_a_combination_without_an_answer_says_why(self):
+        with self.assertLogs("perfpred", "WARNING") as logged:
+            answers = perfpred.predict("resnet18", device=["T4", "no such"], batch_size=[8, 0], precision="fp16")
+        self.assertEqual([bool(one.error) for one in answers], [False, True, True, True])
+        self.assertIn("3 of 4 rows have no answer; the first: batch_size", logged.output[0])
+        self.assertIn("no such", answers[3].error)
+        self.assertIsNone(answers[3].step_sec)
+        self.assertIsNone(answers[3].fits)
+        self.assertEqual(answers.to_dict()[3], {"key": None, "error": answers[3].error})
+        self.assertIn(answers[3].error, repr(answers))
+        self.assertIn(answers[3].error, repr(answers[3]))
+        self.assertGreater(answers[0].step_sec.p50, 0)
+        with self.assertRaisesRegex(perfpred.InputError, "batch_size"):  # none has an answer
+            perfpred.predict("resnet18", device="T4", batch_size=[0, -1])
+
+    @unittest.skipIf(pandas is None, "no pandas")
+    def test_frames_say_why(self):
+        with self.assertLogs("perfpred"):
+            frame = perfpred.predict("resnet18", device=["T4", "no such"], batch_size=8).to_frame()
+        self.assertEqual(list(frame["device"]), ["T4", "no such"])
+        self.assertEqual(frame["error"][0], "")
+        self.assertIn("no such", frame["error"][1])
+        self.assertTrue(math.isnan(frame["time_sec_p50"][1]))
 
     @unittest.skipIf(pandas is None, "no pandas")
     def test_frames(self):
@@ -165,6 +188,57 @@ class Predictions(WithFolder):
         self.assertIn(";precision=fp16;", known.key)
         with self.assertRaisesRegex(perfpred.InputError, "example is missing"):
             perfpred.predict(module, device="T4")
+
+    @unittest.skipIf(torch is None, "no torch")
+    def test_the_precision_of_a_module(self):
+        module, example = torch.nn.Linear(8, 4), torch.zeros(4, 8)
+        set_before = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
+        for asked, word in (("fp32", "fp32"), ("tf32", "tf32"), ("default", "default"), ("amp", "fp16"), ("bf16", "bf16")):
+            key = perfpred.predict(module, example, device="L4", precision=asked, fit_advice=False).key
+            self.assertIn(f";precision={word};", key)
+        self.assertEqual((torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32), set_before)
+        with self.assertRaisesRegex(perfpred.InputError, "precision 'fp64' is given, but the module computes in default"):
+            perfpred.predict(module, example, device="L4", precision="fp64")
+        with self.assertRaisesRegex(perfpred.InputError, "precision is a list"):
+            perfpred.predict(module, example, device="L4", precision=["fp32", "bf16"])
+
+    @unittest.skipIf(torch is None, "no torch")
+    def test_graphs_of_a_models_rows(self):
+        from perfpred._captured import captured_step
+
+        step = captured_step(torch.nn.Linear(64, 64), torch.zeros(4, 64), "fp32", "sgd", None)
+        with open(step, "rb") as file:
+            network = "step:" + hashlib.sha256(file.read()).hexdigest()[:12]
+        table = self.path("runs_agg.csv")
+        with open(table, "w", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(
+                "network depth base_filters batch_size params n steps_per_epoch avg_time_mean avg_time_std thr_mean "
+                "thr_std acc_mean acc_std train_images precision device".split()
+            )
+            for batch in (4, 8, 16, 32, 64, 128):
+                steps, sec = 1024 // batch, 1024 / batch * 1e-3 + 0.2
+                rows.writerow([network, "", "", batch, 4160, 1, steps, sec, 0, 1024 / sec, 0, "", "", 1024, "fp32", "T4"])
+        script = (
+            "import sys, perfpred\n"
+            "step, table, model, network = sys.argv[1:]\n"
+            "if not model:\n"
+            "    try: perfpred.fit(table)\n"
+            "    except perfpred.InputError as error: print(error)\n"
+            "    perfpred.add_graphs(step)\n"
+            "    perfpred.fit(table).save('{0}')\n"
+            "else:\n"
+            "    asked = step or network\n"
+            "    print(perfpred.predict(asked, model=model, batch_size=24, train_images=1024, fit_advice=False).provenance)\n"
+        ).format(self.path("model.json"))
+
+        def run(*arguments):  # what is known of graphs is a process's
+            done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True)
+            return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
+
+        self.assertIn("its graph is not in a folder", run(step, table, "", ""))
+        self.assertEqual(run(step, table, self.path("model.json"), ""), "runs")
+        self.assertIn("its graph is not in a folder", run("", table, self.path("model.json"), network))
 
     def test_own_devices(self):
         own = self.path("own.csv")
@@ -296,6 +370,8 @@ class BadInput(WithFolder):
         self.refused("gone.json", lambda: perfpred.aggregate(gone))
         self.refused("gone.json", lambda: self.fitted().observe(gone))
         self.refused("gone.json", lambda: perfpred.devices(device_file=gone))
+        self.refused("gone.json: is not a folder", lambda: perfpred.add_graphs(gone))
+        self.refused("gone.json", lambda: perfpred.add_op_rules(gone))
         self.refused("gone.json", lambda: perfpred.plan(gone, budget_sec=1, epochs=1))
 
     def test_models_of_another_version(self):

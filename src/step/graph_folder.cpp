@@ -32,6 +32,10 @@ std::map<std::string, StepFile>& files_read() {
 
 void add_graphs(const std::string& folder) {
   std::error_code error;
+  if (fs::is_regular_file(folder, error)) {
+    add_graph(folder);
+    return;
+  }
   if (!fs::is_directory(folder, error)) throw InputError(fmt::format("{}: is not a folder", folder));
   const std::lock_guard lock(graphs_mutex);
   folders().emplace_back(folder);
