@@ -45,6 +45,7 @@ class Answer:
     images_per_sec: Quantiles  #: samples a second
     tokens_per_sec: Optional[Quantiles]  #: of networks of sequences
     price: Optional[Quantiles]  #: of the total, in the currency of the price per hour
+    currency: str = ""  #: of the price, where prices have one
     epochs_in_budget: Optional[Quantiles] = None  #: whole epochs, where a budget is given
     memory_bytes: Optional[int]  #: peak of the job on the device, expected
     memory: Optional[Dict[str, Any]]  #: bytes of tensors, reserved and on the device, with upper bounds
@@ -179,7 +180,8 @@ class Plan:
     missed: List[Dict[str, Any]]  #: what was left out by the least
     pareto: List[Dict[str, Any]]
     left_out: List[Dict[str, Any]]  #: rows that cannot be predicted, and why
-    price: Optional[float]
+    price: Optional[float]  #: of all planned runs
+    currency: str = ""  #: of the price, where prices have one
 
     def __init__(self, document: Dict[str, Any]) -> None:
         self._document = document
@@ -200,10 +202,17 @@ class Plan:
     def __repr__(self) -> str:
         proof = "optimal" if self.optimal else f"at most {self.upper_bound:.6g} is possible"
         head = f"{self.n} of {self.candidates} runs, {duration(self.cost_sec)} of {duration(self.budget_sec)}, "
+        if self.price is not None:
+            head += f"for {self.price:.2f} {self.currency}".rstrip() + ", "
         keys = [_fields_of(run["key"]) for run in self.items]
         differ = [n for n in (keys[0] if keys else {}) if n == "network" or len({key.get(n) for key in keys}) > 1]
         rows = [
             [_label(key, differ), run["device"], str(run["start_sec"]), str(run["cost_sec"]), f"{run['value']:.6g}"]
             for key, run in zip(keys, self.items)
         ]
-        return f"{head}value {self.value:.6g} ({proof})\n" + table(["run", "device", "start s", "cost s", "value"], rows)
+        runs = table(["run", "device", "start s", "cost s", "value"], rows)
+        text = f"{head}value {self.value:.6g} ({proof})\n{runs}"
+        if self.left_out:
+            first = self.left_out[0]
+            text += f"\n{len(self.left_out)} left out; the first: {first['key']}: {first['reason']}"
+        return text

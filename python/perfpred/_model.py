@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models and what they are asked: the functions of the package."""
 
+import contextlib
+import csv
 import ctypes
 import functools
 import json
 import logging
 import os
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+import tempfile
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from perfpred._answers import Answer, Answers, Plan
 from perfpred._library import Handle, InputError, call, encoded, json_of, text_of
@@ -110,7 +113,7 @@ class Model:
             comes first). The module is not computed. `loss=` is a function of its output.
         fields: of the workload: device, batch_size (samples a step), precision, optimizer, input (sizes of one sample),
             train_images (samples an epoch), and others of docs/formats.md. Of the job: epochs, startup_sec,
-            price_per_hour, budget_sec, train_tokens (an epoch), reserved_by_others (bytes), fit_advice (False: without
+            price_per_hour, prices (of devices: {"T4": 0.35} or a prices.csv), budget_sec, train_tokens (an epoch), reserved_by_others (bytes), fit_advice (False: without
             advice and the largest batch, which take most of the time). What is left out is that of the model's rows,
             else the usual one.
 
@@ -322,8 +325,28 @@ def aggregate(
     return document
 
 
+@contextlib.contextmanager
+def _table_file(table: Any) -> Iterator[Path]:
+    """The path of a table that is a file, a DataFrame of pandas or a list of dictionaries, a row each."""
+    if isinstance(table, (str, os.PathLike)):
+        yield table
+        return
+    if hasattr(table, "to_dict") and hasattr(table, "columns"):
+        table = table.astype(object).where(table.notna(), None).to_dict("records")
+    if not isinstance(table, (list, tuple)) or not all(isinstance(row, Mapping) for row in table) or not table:
+        raise InputError(f"{type(table).__name__} is neither a path, nor a DataFrame, nor a list of dictionaries")
+    names = list(dict.fromkeys(name for row in table for name in row))
+    with tempfile.TemporaryDirectory(prefix="perfpred-") as folder:
+        path = os.path.join(folder, "candidates.csv")
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            rows = csv.DictWriter(file, names)
+            rows.writeheader()
+            rows.writerows(table)
+        yield path
+
+
 def plan(
-    runs_agg: Path,
+    runs_agg: Any,
     *,
     budget_sec: Union[float, str],
     epochs: int,
@@ -332,16 +355,19 @@ def plan(
 ) -> Plan:
     """The most valuable runs within a time budget.
 
-    runs_agg: the candidates, measured rows. budget_sec: seconds of each device, or a text like "12:00:00". epochs: of
-    each run. model: predicts the times; default: the measured ones. options: min_acc, value ("acc" or "thr"), objective
-    ("sum", "best", "cover-depth", "cover-architecture"), confidence, startup_sec, gpus, devices (names),
-    price_per_hour, time_limit_sec, pareto, out (a file), device_file.
+    runs_agg: the candidates: measured rows (a runs_agg.csv), or with a model any workloads, with a column acc_mean where
+        accuracy is the value; a file, a DataFrame, or a list of dictionaries. budget_sec: seconds of each device, or a
+        text like "12:00:00". epochs: of each run. model: predicts the times; default: the measured ones. options:
+        min_acc, value ("acc" or "thr"), objective ("sum", "best", "cover-depth", "cover-architecture"), confidence,
+        startup_sec, gpus, devices (names), price_per_hour or prices (of devices, as those of predict()), time_limit_sec,
+        pareto, out (a file), device_file.
 
     Raises Error if there is no such plan.
     """
-    asked = {**options, "runs_agg": runs_agg, "budget_sec": budget_sec, "epochs": epochs}
     by = None if model is None else _model(model)._handle.value
-    made = Handle("plan", "plan_create", encoded_json(asked), by)
+    with _table_file(runs_agg) as table:
+        asked = {**options, "runs_agg": table, "budget_sec": budget_sec, "epochs": epochs}
+        made = Handle("plan", "plan_create", encoded_json(asked), by)
     try:
         return Plan(json_of("plan_text", made.value))
     finally:

@@ -325,6 +325,44 @@ class Models(WithFolder):
         with self.assertRaisesRegex(perfpred.InputError, "colour"):
             perfpred.plan(table, budget_sec=1200, epochs=30, colour=1)
 
+    def test_plans_of_workloads_by_a_model(self):
+        table = self.path("workloads.csv")
+        with open(table, "w") as file:
+            file.write("network,batch_size,precision,device\nresnet18,32,fp16,T4\nresnet50,64,fp16,L4\n")
+        terms = {"budget_sec": 1e6, "epochs": 1, "value": "thr", "prices": {"T4": 0.36, "L4": 0.72}}
+        plan = perfpred.plan(table, model=perfpred.load(), **terms)
+        self.assertEqual((plan.n, plan.left_out), (2, []))
+        self.assertEqual({run["device"] for run in plan.items}, {"T4", "L4"})
+        hours = {run["device"]: run["cost_sec"] / 3600 for run in plan.items}
+        self.assertAlmostEqual(plan.price, 0.36 * hours["T4"] + 0.72 * hours["L4"])
+        self.assertIn(f"for {plan.price:.2f}, value", repr(plan))
+        with open(table) as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual(perfpred.plan(rows, model=perfpred.load(), **terms).to_dict(), plan.to_dict())
+        with self.assertRaisesRegex(perfpred.InputError, 'column "depth" is missing'):
+            perfpred.plan(table, **terms)
+        with self.assertRaisesRegex(perfpred.InputError, "int is neither a path"):
+            perfpred.plan(3, **terms)
+        with self.assertRaisesRegex(perfpred.InputError, "both given"):
+            perfpred.plan(table, model=perfpred.load(), price_per_hour=1, **terms)
+        if pandas is not None:
+            frame = pandas.DataFrame(rows)
+            self.assertEqual(perfpred.plan(frame, model=perfpred.load(), **terms).to_dict(), plan.to_dict())
+            planned = plan.to_frame()
+            self.assertEqual(sorted(planned["network"]), ["resnet18", "resnet50"])
+            self.assertEqual(list(planned["precision"]), ["fp16", "fp16"])
+
+    def test_prices_of_devices(self):
+        job = {"batch_size": 8, "fit_advice": False, "epochs": 2}
+        answers = perfpred.predict("resnet18", device=["T4", "L4"], prices={"Tesla T4": 0.36, "L4": 0.72}, **job)
+        for answer, price in zip(answers, (0.36, 0.72)):
+            self.assertAlmostEqual(answer.price.p50, answer.total_sec.p50 * price / 3600)
+        file = self.path("prices.csv")
+        with open(file, "w") as table:
+            table.write("device,price_per_hour,currency\nT4,0.36,EUR\n")
+        answer = perfpred.predict("resnet18", device="T4", prices=file, **job)
+        self.assertEqual((answer.price, answer.currency), (answers[0].price, "EUR"))
+
     def test_threads_ask_while_another_observes(self):
         model, wrong = self.fitted(), []
         stop = threading.Event()

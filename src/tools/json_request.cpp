@@ -64,6 +64,10 @@ AskedJob read(const ModelRequests& requests, std::string_view text, const AskedT
     const std::string& name = item.key();
     const nlohmann::json& value = item.value();
     if (value.is_null()) continue;
+    if (name == "prices" && !known.empty()) {
+      asked.terms.prices = prices_of(value, requests.catalogue());
+      continue;
+    }
     const std::string given = option_text(name, value);
     const auto term = std::find_if(known.begin(), known.end(), [&](const Term& one) { return one.name == name; });
     if (name == "step") {

@@ -34,6 +34,7 @@ class ModelRequests {
   [[nodiscard]] Workload of_fields(std::vector<SweptField> fields) const;
 
   [[nodiscard]] const std::vector<SweptField>& given() const { return given_; }
+  [[nodiscard]] const DeviceCatalogue& catalogue() const { return model_.devices(); }
 
  private:
   [[nodiscard]] std::vector<std::string> all_gpus() const;  ///< that compute in the given precision
