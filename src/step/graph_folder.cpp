@@ -42,7 +42,7 @@ void add_graphs(const std::string& folder) {
 }
 
 StepFile add_graph(const std::string& path) {
-  const StepFile file(path);
+  StepFile file(path);
   const std::lock_guard lock(graphs_mutex);
   files_read().insert_or_assign(file.name(), file);
   return file;
@@ -58,7 +58,7 @@ std::optional<StepFile> find_graph(const std::string& network, const std::string
   const std::string stem = network.substr(network.find(':') + 1);  // the hash, or all of a name without one
   if (stem.find('/') != std::string::npos) return std::nullopt;
   for (const fs::path& folder : folders()) {
-    for (const std::string& file : {stem + "_" + variant + ".json", stem + ".json"}) {
+    for (const std::string& file : {fmt::format("{}_{}.json", stem, variant), stem + ".json"}) {
       std::error_code error;
       if (!fs::exists(folder / file, error)) continue;
       const std::string path = (folder / file).string();
