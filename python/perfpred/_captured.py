@@ -98,7 +98,10 @@ def captured_step(
         raise InputError("example: no tensor with a batch as its first size")
     precision = _SPELLINGS.get(precision or "", precision)
     size = max(size, 2)  # a batch of 1 executes fewer operators
-    made = _made_optimizer(optimizer or "adam", [one for one in module.parameters() if one.requires_grad])
+    trained = [one for one in module.parameters() if one.requires_grad]
+    if not trained:
+        raise InputError("the module has no parameter to train")
+    made = _made_optimizer(optimizer or "adam", trained)
     half = getattr(torch, _HALVES[precision]) if precision in _HALVES else None
     folder = tempfile.mkdtemp(prefix="perfpred-step-")
     paths = []

@@ -8,6 +8,7 @@ import functools
 import json
 import logging
 import os
+import re
 import tempfile
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -66,6 +67,9 @@ def _network_fields(network: Any, example: Any, fields: Dict[str, Any]) -> Dict[
     for name in _OF_CAPTURE:
         if isinstance(fields.get(name), (list, tuple)):
             raise InputError(f"{name} is a list, but a module is captured with one: predict each")
+    if isinstance(network, type) or not hasattr(network, "parameters"):
+        name = getattr(network, "__name__", type(network).__name__)
+        raise InputError(f"{name} is neither the name of a network, nor a file, nor a torch.nn.Module")
     if example is None:
         raise InputError("example is missing: the tensors that the module takes, with a batch as their first size")
     from perfpred._captured import captured_step
@@ -333,8 +337,10 @@ def _table_file(table: Any) -> Iterator[Path]:
         return
     if hasattr(table, "to_dict") and hasattr(table, "columns"):
         table = table.astype(object).where(table.notna(), None).to_dict("records")
-    if not isinstance(table, (list, tuple)) or not all(isinstance(row, Mapping) for row in table) or not table:
+    if not isinstance(table, (list, tuple)) or not all(isinstance(row, Mapping) for row in table):
         raise InputError(f"{type(table).__name__} is neither a path, nor a DataFrame, nor a list of dictionaries")
+    if not table:
+        raise InputError("the table has no row")
     names = list(dict.fromkeys(name for row in table for name in row))
     with tempfile.TemporaryDirectory(prefix="perfpred-") as folder:
         path = os.path.join(folder, "candidates.csv")
@@ -343,6 +349,13 @@ def _table_file(table: Any) -> Iterator[Path]:
             rows.writeheader()
             rows.writerows(table)
         yield path
+
+
+def _with_rows(path: str, text: str) -> str:
+    """A text with the places of a file that the caller has not seen, "" for none, as places in the caller's table."""
+    if not path:
+        return text
+    return re.sub(re.escape(path) + r":(\d+)", lambda m: f"[{int(m[1]) - 2}]" if int(m[1]) > 1 else "the table", text)
 
 
 def plan(
@@ -367,11 +380,17 @@ def plan(
     by = None if model is None else _model(model)._handle.value
     with _table_file(runs_agg) as table:
         asked = {**options, "runs_agg": table, "budget_sec": budget_sec, "epochs": epochs}
-        made = Handle("plan", "plan_create", encoded_json(asked), by)
+        rows_of = functools.partial(_with_rows, "" if table is runs_agg else os.fspath(table))
+        try:
+            made = Handle("plan", "plan_create", encoded_json(asked), by)
+        except InputError as error:
+            raise InputError(rows_of(str(error))) from None
     try:
-        return Plan(json_of("plan_text", made.value))
+        document = json_of("plan_text", made.value)
     finally:
         made.close()
+    document["left_out"] = [{**row, "key": rows_of(row["key"])} for row in document["left_out"]]
+    return Plan(document)
 
 
 def devices(name: Optional[str] = None, *, device_file: Optional[Path] = None) -> List[Dict[str, Any]]:

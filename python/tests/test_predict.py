@@ -343,6 +343,14 @@ class Models(WithFolder):
             perfpred.plan(table, **terms)
         with self.assertRaisesRegex(perfpred.InputError, "int is neither a path"):
             perfpred.plan(3, **terms)
+        with self.assertRaisesRegex(perfpred.InputError, "the table has no row"):
+            perfpred.plan([], **terms)
+        unsized = [rows[0], {"network": "resnet18", "device": "T4"}]  # places are those of the list
+        with self.assertRaisesRegex(perfpred.InputError, r"^\[0\]: batch_size"):
+            perfpred.plan(unsized[1:], model=perfpred.load(), **terms)
+        self.assertEqual([row["key"] for row in perfpred.plan(unsized, model=perfpred.load(), **terms).left_out], ["[1]"])
+        with self.assertRaisesRegex(perfpred.InputError, '^the table: column "depth" is missing'):
+            perfpred.plan(rows, **terms)
         with self.assertRaisesRegex(perfpred.InputError, "both given"):
             perfpred.plan(table, model=perfpred.load(), price_per_hour=1, **terms)
         if pandas is not None:
@@ -399,12 +407,23 @@ class BadInput(WithFolder):
         self.refused("colour", lambda: perfpred.predict("resnet18", device="T4", batch_size=1, colour="red"))
         self.refused("example", lambda: perfpred.predict("resnet18", 1, device="T4", batch_size=1))
         self.refused("batch_size", lambda: perfpred.predict("resnet18", device="T4"))
+        self.refused("BadInput is neither the name of a network", lambda: perfpred.predict(BadInput, 1, device="T4"))
+
+    @unittest.skipIf(torch is None, "no torch")
+    def test_modules(self):
+        frozen, example = torch.nn.Linear(4, 4).requires_grad_(False), torch.zeros(3, 4)
+        self.refused("no parameter to train", lambda: perfpred.predict(frozen, example, device="T4", batch_size=2))
+        self.refused("Linear is neither", lambda: perfpred.predict(torch.nn.Linear, example, device="T4", batch_size=2))
+        self.assertTrue(issubclass(perfpred.CaptureError, perfpred.Error))
+        self.assertTrue(issubclass(perfpred.MeasureError, perfpred.Error))
 
     def test_files(self):
         gone = self.path("gone.json")
         self.refused("gone.json", lambda: perfpred.load(gone))
         self.refused("gone.json", lambda: perfpred.predict(gone, device="T4", batch_size=1))
         self.refused("gone.json", lambda: perfpred.fit(gone))
+        runs = write_runs(self.path("runs.csv"), 1.0)
+        self.refused("runs.csv: is a runs.csv, of single runs; perfpred-aggregate", lambda: perfpred.fit(runs))
         self.refused("gone.json", lambda: perfpred.aggregate(gone))
         self.refused("gone.json", lambda: self.fitted().observe(gone))
         self.refused("gone.json", lambda: perfpred.devices(device_file=gone))

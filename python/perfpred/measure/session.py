@@ -152,10 +152,13 @@ class measure:
             self._step, network = read(self._step_path)
         given = dict(fields, network=network, batch_size=batch_size, train_images=train_images)
         self._given = {name: text_of(name, value) for name, value in given.items() if value is not None}
-        if limit_sec is not None and not limit_sec > 0:
-            raise MeasureError(f"limit_sec {limit_sec} is not positive")
+        if limit_sec is not None and not (isinstance(limit_sec, (int, float)) and limit_sec > 0):
+            raise MeasureError(f"limit_sec {limit_sec!r} is not a positive number")
         self._graphs = self._graphs_of(capture)
-        self._device = None if device is None else torch.device(device)
+        try:
+            self._device = None if device is None else torch.device(device)
+        except (RuntimeError, TypeError):
+            raise MeasureError(f"device {device!r} is none of PyTorch's, as cpu and cuda:0 are") from None
         self._captures = bool(capture)
         self._env = env
         self._limit_sec = limit_sec
@@ -179,6 +182,9 @@ class measure:
         if not isinstance(capture, (str, os.PathLike)) or not os.fspath(capture):
             raise MeasureError(f"capture {capture!r} is neither True nor a path")
         path = os.fspath(capture)
+        above = os.path.dirname(os.path.abspath(path))
+        if not os.path.isdir(above):
+            raise MeasureError(f"capture {path}: there is no folder {above}")
         return Graphs(beside, path) if path.endswith(".json") else Graphs(path)
 
     def __enter__(self):
@@ -411,7 +417,10 @@ class measure:
         found, given = self._found, self._given
         if found.module is None:
             raise MeasureError("the first step called no torch.nn.Module that has something to train")
-        self._device = self._device or found.device()
+        device = found.device()
+        if self._device is not None and self._device.type != device.type:
+            raise MeasureError(f"device {self._device} is given, but the network is on {device}")
+        self._device = self._device or device
         if self._device.type not in _LIMIT_SEC:
             raise MeasureError(f"device {self._device}: is neither a CPU nor a CUDA device, whose steps are timed")
         known = dict(found.fields(), **given)
