@@ -384,7 +384,7 @@ TEST_F(CApi, PlansWorkloadsByAModelAtThePricesOfDevices) {
   const auto planned = [&](const Json& prices) {
     by_model["prices"] = prices;
     EXPECT_EQ(perfpred_plan_create(by_model.dump().c_str(), standard(), &plan), PERFPRED_OK) << perfpred_last_error();
-    const Json document = Json::parse(text_of([&](char* buffer, size_t capacity, size_t* needed) {
+    Json document = Json::parse(text_of([&](char* buffer, size_t capacity, size_t* needed) {
       return perfpred_plan_text(plan, buffer, capacity, needed);
     }));
     perfpred_plan_free(plan);

@@ -37,7 +37,7 @@ using testing::TemporaryFolder;
 class CapturedStep : public ::testing::Test {
  protected:
   json answer(std::vector<std::string> arguments) {
-    arguments.push_back("--json");
+    arguments.emplace_back("--json");
     const Finished finished = spawn(arguments);
     EXPECT_EQ(finished.exit_code, 0) << finished.err;
     return json::parse(finished.out, nullptr, false);
@@ -241,7 +241,7 @@ TEST_F(CapturedStep, ARuleChangesTheTime) {
 }
 
 TEST_F(CapturedStep, OptionsWithoutEffectAndWrongFilesAreRefused) {
-  const auto refused = [&](std::vector<std::string> arguments, const char* message) {
+  const auto refused = [&](const std::vector<std::string>& arguments, const char* message) {
     const Finished finished = spawn(arguments);
     EXPECT_EQ(finished.exit_code, 2);
     EXPECT_EQ(finished.out, "");
