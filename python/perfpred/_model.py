@@ -117,9 +117,9 @@ class Model:
             comes first). The module is not computed. `loss=` is a function of its output.
         fields: of the workload: device, batch_size (samples a step), precision, optimizer, input (sizes of one sample),
             train_images (samples an epoch), and others of docs/formats.md. Of the job: epochs, startup_sec,
-            price_per_hour, prices (of devices: {"T4": 0.35} or a prices.csv), budget_sec, train_tokens (an epoch), reserved_by_others (bytes), fit_advice (False: without
-            advice and the largest batch, which take most of the time). What is left out is that of the model's rows,
-            else the usual one.
+            price_per_hour, or prices of devices ({"T4": 0.35} or a prices.csv), budget_sec, train_tokens (an epoch),
+            reserved_by_others (bytes), fit_advice (False: without advice and the largest batch, which take most of the
+            time). What is left out is that of the model's rows, else the usual one.
 
         Raises InputError for a field or value that is wrong; of a sweep, if no combination has an answer.
         """
