@@ -398,6 +398,14 @@ class Captured(Loop):
         self.assertFalse(torch.equal(weights[2], weights[3]))
         self.assertEqual(os.listdir(os.path.join(self.folder.name, "graphs")), [f"{digits}.json"])
 
+    def test_an_optimizer_that_has_no_name(self):
+        class Unheard(torch.optim.SGD):
+            pass
+
+        self.optimizer = Unheard(self.network.parameters(), 0.1)
+        self.measured(network=None, capture=True)
+        self.assertTrue(self.rows()[0]["network"].startswith("step:"))
+
     def test_what_the_step_made_can_be_used_afterwards(self):
         total, losses = torch.zeros(()), []
         with perfpred.measure(self.path, capture=True) as m:
@@ -531,6 +539,9 @@ class Sizes(Loop):
             json.dump(twice, file)
         self.refused("a step of 2 batches", network=self.file("a.json"))
         self.refused("neither True nor a path", capture=3, network=None)
+        self.refused("classes: of a network step:... the file says it", capture=True, network=None, classes=4)
+        self.refused("precision bf16 is given, but the step has default", capture=True, network=None, precision="bf16")
+        self.refused("layout nhwc is given, but the step has nchw", capture=True, network=None, layout="nhwc")
 
 
 class File(Loop):

@@ -66,7 +66,9 @@ def of_file(document, path, fields, batches, knows_no_tf32):
     if "unknown" in (precision, found):
         precision = found if precision == "unknown" else precision
     elif precision != found and not (knows_no_tf32 and {precision, found} <= set(step_file.SINGLE)):
-        raise MeasureError(f"{path}: was captured in {precision}, and the loop computes in {found}")
+        raise MeasureError(
+            f"{path}: was captured in {precision}, and the loop computes in {found}; precision={precision!r} overrules that"
+        )
     return {**fields, "precision": precision, "layout": layout(document)}
 
 

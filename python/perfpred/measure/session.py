@@ -152,6 +152,11 @@ class measure:
             self._step, network = read(self._step_path)
         given = dict(fields, network=network, batch_size=batch_size, train_images=train_images)
         self._given = {name: text_of(name, value) for name, value in given.items() if value is not None}
+        self._is_step = bool(capture) or self._given.get("network", "").startswith("step:")
+        if self._is_step:
+            for name in self._given:
+                if name not in (*_OF_STEP_FILE, "input"):  # input may be needed to find the batch
+                    raise MeasureError(f"{name}: of a network step:... the file says it")
         if limit_sec is not None and not (isinstance(limit_sec, (int, float)) and limit_sec > 0):
             raise MeasureError(f"limit_sec {limit_sec!r} is not a positive number")
         self._graphs = self._graphs_of(capture)
@@ -396,9 +401,9 @@ class measure:
         document, name, former = self._graphs.add(captured)
         if former is not None:
             runs_file.rename_network(self.path, former, name)
-        self._workload = _of_step_file(
-            {**self._workload, "network": name, "precision": document["precision"], "layout": layout(document)}
-        )
+        of_step = {"network": name, "precision": document["precision"], "layout": layout(document)}
+        self._check_said(of_step)
+        self._workload = _of_step_file({**self._workload, **of_step})
 
     def _give_memory(self, places):
         """Gives zeros to the tensors that the program made in the captured step and still holds."""
@@ -427,7 +432,7 @@ class measure:
         known.setdefault("batch_size", found.batch_size)
         if "input" not in known and found.input:
             known["input"] = text_of("input", found.input)
-        if "optimizer" not in known:
+        if "optimizer" not in known and not self._is_step:
             known["optimizer"] = found.optimizer()
         if "classes" not in known and found.classes:
             known["classes"] = found.classes
@@ -443,10 +448,13 @@ class measure:
         known["device"] = _cpu_name() if self._device.type == "cpu" else torch.cuda.get_device_name(self._device)
         if not known.get("network", "").startswith("step:"):
             return known
-        for name in given:
-            if name not in (*_OF_STEP_FILE, "input"):  # input may be needed to find the batch
-                raise MeasureError(f"{name}: of a network step:... the file says it")
         return _of_step_file(self._as_in_file(known, self._accumulated if ended else None))
+
+    def _check_said(self, of_step):
+        """Raises MeasureError where something else was said than the step has."""
+        for name in ("precision", "layout"):
+            if self._given.get(name, of_step[name]) != of_step[name]:
+                raise MeasureError(f"{name} {self._given[name]} is given, but the step has {of_step[name]}")
 
     def _as_in_file(self, fields, batches):
         """Fields of a network step:..., as far as its file is known. Raises MeasureError if that is of another step."""
@@ -456,6 +464,7 @@ class measure:
             return fields if says_precision else {**fields, "precision": self._found.set_precision()}
         document = self._step or read(path)[0]
         agreed = of_file(document, path, fields, batches, self._device.type == "cpu" and not says_precision)
+        self._check_said(agreed)
         self._graphs.keep_file(path, name)
         return agreed
 
