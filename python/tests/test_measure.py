@@ -406,6 +406,12 @@ class Captured(Loop):
         self.measured(network=None, capture=True)
         self.assertTrue(self.rows()[0]["network"].startswith("step:"))
 
+    def test_samples_of_one_number(self):
+        self.network = nn.Sequential(nn.Unflatten(0, (-1, 1)), nn.Linear(1, 4))
+        self.optimizer = torch.optim.Adam(self.network.parameters())
+        self.measured(network=None, capture=True, step=lambda x, y: self.step(x[:, 0], y))
+        self.assertEqual(self.rows()[0]["batch_size"], "4")
+
     def test_what_the_step_made_can_be_used_afterwards(self):
         total, losses = torch.zeros(()), []
         with perfpred.measure(self.path, capture=True) as m:

@@ -155,7 +155,7 @@ class measure:
         self._is_step = bool(capture) or self._given.get("network", "").startswith("step:")
         if self._is_step:
             for name in self._given:
-                if name not in (*_OF_STEP_FILE, "input"):  # input may be needed to find the batch
+                if name not in _OF_STEP_FILE:
                     raise MeasureError(f"{name}: of a network step:... the file says it")
         if limit_sec is not None and not (isinstance(limit_sec, (int, float)) and limit_sec > 0):
             raise MeasureError(f"limit_sec {limit_sec!r} is not a positive number")
@@ -438,7 +438,7 @@ class measure:
             known["classes"] = found.classes
         if "accumulate" not in known and self._accumulated > 1:
             known["accumulate"] = self._accumulated
-        for name in ("batch_size", "input", "train_images"):
+        for name in ("batch_size", "train_images") if self._is_step else ("batch_size", "input", "train_images"):
             if known.get(name) is None:
                 raise MeasureError(f"{name} is not known: say {name}=... of perfpred.measure")
         if "network" not in known and not self._captures:
