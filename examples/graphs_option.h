@@ -31,7 +31,7 @@ inline std::vector<CLI::Option*> add_graphs_options(Program& program) {
   auto* graphs = program.add_option_function<std::string>(
       "--graphs", [](const std::string& folder) { add_graphs(folder); },
       "folder of step files: <digits>.json is the network with these digits (step:, pt2:), <model>.json "
-      "a model of a table of steps");
+      "a model of a table of steps; or one step file");
   return {graphs, add_op_rules_option(program)};
 }
 

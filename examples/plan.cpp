@@ -72,7 +72,7 @@ void print_text(const RunPlan& plan, const PlanTerms& terms) {
   std::printf("%zu of %zu runs, %lld of %s%lld s, value %.10g (%s)\n", plan.runs.size(), plan.candidates,
               static_cast<long long>(plan.cost_sec), n > 1 ? (std::to_string(n) + " x ").c_str() : "",
               static_cast<long long>(terms.budget_sec()), plan.value, proof.c_str());
-  if (price) std::printf("price %.2f\n", *price);
+  if (price) fmt::print("price {:.2f}{}{}\n", *price, terms.currency().empty() ? "" : " ", terms.currency());
   print_rows(plan.runs, true);
   print_out_of_domain(plan.runs);
   if (const std::size_t rows = plan.left_out.size(); rows > 0) {
@@ -100,13 +100,13 @@ void print_text(const RunPlan& plan, const PlanTerms& terms) {
 }
 
 /// @param model_file  empty: the standard model
-RunPlan planned(const std::vector<AggregateRow>& rows, const PlanRequest& request, bool predicted,
-                const std::string& model_file) {
-  if (!predicted) return plan_runs(rows, request);
+RunPlan planned(const std::string& table, const PlanRequest& request, bool predicted, const std::string& model_file) {
+  if (!predicted) return plan_runs(read_aggregate(table), request);
   TimeRegressor model = model_file.empty() ? TimeRegressor::standard(request.catalogue)
                                            : TimeRegressor::load(model_file, request.catalogue);
-  for (const Workload& workload : timed_workloads(rows, request, model)) cli::give_rates(model, workload);
-  return plan_runs(rows, request, model);
+  PlanCandidates candidates = read_candidates(table, ModelRequests(model, {}));
+  for (const Workload& workload : timed_workloads(candidates.rows, request, model)) cli::give_rates(model, workload);
+  return plan_candidates(std::move(candidates), request, model);
 }
 
 }  // namespace
@@ -119,11 +119,16 @@ int main(int argc, char** argv) {
   std::string time_source = "measured";
   std::string model_file;
   std::string plan_file;
+  std::string price_file;
   bool as_json = false;
   cli::DeviceFile device_file;
   PlanTerms terms;
   PlanRequest& request = terms.request;
-  program.add_option("--runs-agg", table, "Measured rows: a runs_agg.csv")->required();
+  program
+      .add_option("--runs-agg", table,
+                  "Measured rows: a runs_agg.csv; with --time-source predicted also a table of workloads, as --configs "
+                  "of perfpred-predict")
+      ->required();
   cli::takes_seconds(program.add_option("--budget-sec", terms.given_sec,
                                         "Time that the plan may take on each device: 3600, 1e4, 2:00:00, 1-12:00:00"))
       ->required();
@@ -150,8 +155,9 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->excludes(alike);
   device_file.add_to(program);
-  program.add_option("--price-per-hour", terms.price_per_hour, "Of one device, in any currency")
-      ->check(cli::not_negative());
+  auto* one_price = program.add_option("--price-per-hour", terms.price_per_hour, "Of one device, in any currency")
+                        ->check(cli::not_negative());
+  program.add_option("--prices", price_file, "Table of prices: device, price_per_hour, currency")->excludes(one_price);
   cli::takes_seconds(program.add_option("--time-limit-sec", request.limits.time_sec,
                                         "Stop with the best plan so far and an upper bound"));
   program.add_flag("--pareto", terms.pareto, "Also the runs that no cheaper run equals in value");
@@ -165,13 +171,14 @@ int main(int argc, char** argv) {
 #endif
     request.catalogue = device_file.catalogue();
     terms.complete_request();
+    if (!price_file.empty()) terms.prices = read_prices(price_file, request.catalogue);
     const bool predicted = time_source == "predicted";
     if (!predicted && terms.devices.empty() && !device_file.path.empty()) {
       throw InputError("--device-file is for --devices or --time-source predicted");
     }
     if (!predicted) cli::refuse(graphs_options, "--time-source predicted");
     if (!predicted && !model_file.empty()) throw InputError("--model is for --time-source predicted");
-    const RunPlan plan = planned(read_aggregate(table), request, predicted, model_file);
+    const RunPlan plan = planned(table, request, predicted, model_file);
     check_planned(plan, terms);
     if (!plan_file.empty()) write_plan(plan_file, plan);
     if (as_json) {

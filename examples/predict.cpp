@@ -354,14 +354,14 @@ int main(int argc, char** argv) {
     given.check_terms();
     if (!given.layer.empty()) return answer_layer_request(given);
     const DeviceCatalogue devices = given.device_file.catalogue();
-    TimeRegressor model =
-        given.model_file.empty() ? TimeRegressor::standard(devices) : TimeRegressor::load(given.model_file, devices);
     if (!given.price_file.empty()) given.terms.prices = read_prices(given.price_file, devices);
     if (!given.step.empty()) {
-      const StepFile step = add_graph(given.step);
+      const StepFile step = add_graph(given.step);  // before the model is read, which may have rows of it
       cli::print_notes(step, given.step);
       given.asked.take(step, given.swept());
     }
+    TimeRegressor model =
+        given.model_file.empty() ? TimeRegressor::standard(devices) : TimeRegressor::load(given.model_file, devices);
     const ModelRequests requests(model, given.asked.fields());
     if (given.jsonl) {
       answer_lines(model, requests, given.terms);

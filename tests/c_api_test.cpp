@@ -375,6 +375,42 @@ TEST_F(CApi, AggregatesAndPlans) {
   EXPECT_THAT(perfpred_last_error(), HasSubstr("0.56"));
 }
 
+TEST_F(CApi, PlansWorkloadsByAModelAtThePricesOfDevices) {
+  perfpred_plan* plan = nullptr;
+  const std::string table =
+      folder_.write("workloads.csv", "network,batch_size,device\nresnet18,32,T4\nresnet50,32,L4\n");
+  Json by_model = {{"runs_agg", table}, {"budget_sec", 1e6}, {"epochs", 1}, {"value", "thr"}};
+  expect_refused(perfpred_plan_create(by_model.dump().c_str(), nullptr, &plan), "column \"depth\" is missing");
+  const auto planned = [&](const Json& prices) {
+    by_model["prices"] = prices;
+    EXPECT_EQ(perfpred_plan_create(by_model.dump().c_str(), standard(), &plan), PERFPRED_OK) << perfpred_last_error();
+    Json document = Json::parse(text_of([&](char* buffer, size_t capacity, size_t* needed) {
+      return perfpred_plan_text(plan, buffer, capacity, needed);
+    }));
+    perfpred_plan_free(plan);
+    return document;
+  };
+  const Json of_object = planned({{"T4", 0.4}, {"L4", 0.8}});
+  double price = 0;
+  for (const Json& run : of_object.at("items"))
+    price += run.at("cost_sec").get<double>() * (run.at("device") == "T4" ? 0.4 : 0.8) / 3600;
+  EXPECT_EQ(of_object.at("items").size(), 2);
+  EXPECT_DOUBLE_EQ(of_object.at("price").get<double>(), price);
+  EXPECT_EQ(planned(folder_.write("prices.csv", "device,price_per_hour\nT4,0.4\nL4,0.8\n")), of_object);
+  const auto refused = [&](const Json& prices, const char* why) {
+    by_model["prices"] = prices;
+    expect_refused(perfpred_plan_create(by_model.dump().c_str(), standard(), &plan), why);
+  };
+  refused({{"T4", "cheap"}}, "that of \"T4\" is not a number");
+  refused({{"no such", 1}}, "device \"no such\" is not known");
+  refused(3, "prices 3 is neither");
+
+  // A forecast takes them, too: an hour's price of its seconds.
+  const Json job = Json::parse(
+      forecast_of(standard(), R"({"network": "resnet18", "batch_size": 32, "device": "T4", "prices": {"T4": 0.4}})"));
+  EXPECT_DOUBLE_EQ(job.at("price").at("p50").get<double>(), job.at("total_sec").at("p50").get<double>() * 0.4 / 3600);
+}
+
 TEST_F(CApi, WorkloadsTakeFieldsAndFiles) {
   const perfpred_model* model = standard();
   perfpred_workload* job = workload(model, resnet);

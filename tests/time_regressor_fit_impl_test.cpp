@@ -259,12 +259,13 @@ TEST(TimeRegressor, NamesTheGroupThatIsTooSmall) {
     w.precision = Precision::fp16;
   });
   EXPECT_THAT([&] { (void)TimeRegressor::fit(few); },
-              ::testing::ThrowsMessage<InputError>("3 rows are too few for a hybrid model: it needs 5"));
+              ::testing::ThrowsMessage<InputError>(
+                  ::testing::StartsWith("3 rows are too few for a hybrid model: it needs 5 where the peaks")));
   rows.insert(rows.end(), few.begin(), few.end());
   EXPECT_THAT(
       [&] { (void)TimeRegressor::fit(rows); },
-      ::testing::ThrowsMessage<InputError>("the group of device \"b\", fp16, adam, nchw: 3 rows are too few for a "
-                                           "hybrid model: it needs 5"));
+      ::testing::ThrowsMessage<InputError>(::testing::StartsWith(
+          "the group of device \"b\", fp16, adam, nchw: 3 rows are too few for a hybrid model: it needs 5 where")));
 }
 
 TEST(TimeRegressor, TheSameRowsInAnyOrderGiveTheSameModel) {

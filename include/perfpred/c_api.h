@@ -77,7 +77,8 @@ PERFPRED_C_API void perfpred_catalogue_free(perfpred_catalogue* catalogue);
 
 /* ---- Networks of files, for the whole process ---- */
 
-/* A folder of step files (perfpred.capture) or exported graphs, by the digits in their names. */
+/* A folder of step files (perfpred.capture) or exported graphs, by the digits in their names; or one step file. Before a
+ * model is fitted or loaded that has rows of them. */
 PERFPRED_C_API int perfpred_add_graphs(const char* folder);
 /* Rules that count operators of your own. */
 PERFPRED_C_API int perfpred_add_op_rules(const char* file);
@@ -139,8 +140,9 @@ PERFPRED_C_API int perfpred_predict_field(const perfpred_model* model, const per
                                           const char* field, const double* values, size_t count, double* p05,
                                           double* p50, double* p95);
 /* Time, memory, price, bound and advice: the document of `perfpred-predict --json`. request: the fields of
- * perfpred_workload_create(), and the terms of the job: epochs, startup_sec, price_per_hour, budget_sec, train_tokens,
- * reserved_by_others (bytes), fit_advice (false leaves out the advice and the largest batch, which take most of the
+ * perfpred_workload_create(), and the terms of the job: epochs, startup_sec, price_per_hour, prices (prices.csv, or an
+ * object of prices per hour by device, for those without price_per_hour), budget_sec, train_tokens, reserved_by_others
+ * (bytes), fit_advice (false leaves out the advice and the largest batch, which take most of the
  * time). */
 PERFPRED_C_API int perfpred_forecast(const perfpred_model* model, const char* request, char* buffer, size_t capacity,
                                      size_t* needed);
@@ -153,9 +155,10 @@ PERFPRED_C_API int perfpred_forecast(const perfpred_model* model, const char* re
 PERFPRED_C_API int perfpred_aggregate(const char* options, char* buffer, size_t capacity, size_t* needed);
 
 /* options: {"runs_agg": file, "budget_sec": 3600, "epochs": 50} and, of the options of perfpred-plan, min_acc, value,
- * objective, confidence, startup_sec, gpus, devices (a list of names), price_per_hour, time_limit_sec, pareto, out,
- * device_file. model: NULL for the measured times of the rows; else the times are its predictions, and its catalogue
- * stands for device_file. */
+ * objective, confidence, startup_sec, gpus, devices (a list of names), price_per_hour or prices (prices.csv, or an object
+ * of prices per hour by device), time_limit_sec, pareto, out, device_file. model: NULL for the measured times of the
+ * rows; else the times are its predictions, its catalogue stands for device_file, and runs_agg may be a table of
+ * workloads without measured columns, with acc_mean where accuracy is the value. */
 PERFPRED_C_API int perfpred_plan_create(const char* options, const perfpred_model* model, perfpred_plan** out);
 /* The document of `perfpred-plan --json`. */
 PERFPRED_C_API int perfpred_plan_text(const perfpred_plan* plan, char* buffer, size_t capacity, size_t* needed);

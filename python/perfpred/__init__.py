@@ -14,7 +14,7 @@ from typing import Any, List
 
 from perfpred._answers import Answer, Answers, Plan
 from perfpred._library import Error, InputError, ModelError
-from perfpred._model import Model, aggregate, devices, fit, load, observe, plan, predict
+from perfpred._model import Model, add_graphs, add_op_rules, aggregate, devices, fit, load, observe, plan, predict
 from perfpred._values import Quantiles
 
 # What needs PyTorch, by the module that has it.
@@ -37,6 +37,8 @@ __all__ = [
     "ModelError",
     "Plan",
     "Quantiles",
+    "add_graphs",
+    "add_op_rules",
     "aggregate",
     "capture",
     "combine",

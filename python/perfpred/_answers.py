@@ -45,6 +45,7 @@ class Answer:
     images_per_sec: Quantiles  #: samples a second
     tokens_per_sec: Optional[Quantiles]  #: of networks of sequences
     price: Optional[Quantiles]  #: of the total, in the currency of the price per hour
+    currency: str = ""  #: of the price, where prices have one
     epochs_in_budget: Optional[Quantiles] = None  #: whole epochs, where a budget is given
     memory_bytes: Optional[int]  #: peak of the job on the device, expected
     memory: Optional[Dict[str, Any]]  #: bytes of tensors, reserved and on the device, with upper bounds
@@ -61,10 +62,13 @@ class Answer:
     unknown_bytes: float  #: share of the bytes that unknown operators move
     scaling: Optional[Dict[str, Any]]
     narrow_by: Optional[List[Any]]  #: fields that would narrow the interval most
+    error: str = ""  #: of a sweep's row without an answer: why; everything else of it is None
 
     def __init__(self, document: Dict[str, Any], fields: Optional[Dict[str, Any]] = None) -> None:
         self._document = document
         self._fields = fields or {}
+        if "error" in document:
+            self.__dict__.update(dict.fromkeys(Answer.__annotations__))
         for name, value in document.items():
             is_quantiles = isinstance(value, dict) and value.keys() == _QUANTILES
             setattr(self, name, Quantiles(**value) if is_quantiles else value)
@@ -81,13 +85,15 @@ class Answer:
                 flat.update({f"{name}_{quantile}": one for quantile, one in value.items()})
             elif not isinstance(value, (dict, list)):
                 flat[name] = value
-        return flat
+        return {**flat, "error": self.error}
 
     def to_frame(self) -> Any:
         """row() as a DataFrame of pandas with one row."""
         return _frame([self.row()])
 
     def __repr__(self) -> str:
+        if self.error:
+            return f"no answer: {self.error}"
         rows = []
         for name, q, unit in (
             ("step", self.step_sec, "s"),
@@ -109,7 +115,7 @@ class Answer:
 
 
 class Answers(Sequence[Answer]):
-    """The answers of a sweep, in the order of its values."""
+    """The answers of a sweep, in the order of its values; one that cannot be has its `error`."""
 
     def __init__(self, answers: List[Answer]) -> None:
         self._answers = answers
@@ -133,20 +139,25 @@ class Answers(Sequence[Answer]):
         return [answer.to_dict() for answer in self]
 
     def to_frame(self) -> Any:
-        """A DataFrame of pandas: a row for each answer, the swept fields first, quantiles as `time_sec_p50`."""
+        """A DataFrame of pandas: a row for each answer, the swept fields first, quantiles as `time_sec_p50`, and `error`."""
         return _frame([answer.row() for answer in self])
 
     def __repr__(self) -> str:
         fields = list(self._answers[0]._fields) if self._answers else []
         rows = []
+        of_epochs = all(one.time_sec for one in self if not one.error)
         for one in self:
-            q = one.time_sec or one.step_sec
+            swept = [str(one._fields[f]) for f in fields]
+            if one.error:
+                rows.append([*swept, "", "", "", "", "no answer", one.error])
+                continue
+            q = one.time_sec if of_epochs and one.time_sec else one.step_sec
             fit = (one.verdict or "").replace("_", " ")
             rows.append(
-                [*(str(one._fields[f]) for f in fields), f"{q.p50:.4g}", f"{q.p05:.4g} .. {q.p95:.4g}"]
+                [*swept, f"{q.p50:.4g}", f"{q.p05:.4g} .. {q.p95:.4g}"]
                 + [f"{one.images_per_sec.p50:.4g}", gigabytes(one.memory_bytes), fit, one.reason]
             )
-        of = "epoch s" if all(one.time_sec for one in self) else "step s"
+        of = "epoch s" if of_epochs else "step s"
         return table([*fields, of, "90 %", "samples/s", "memory GB", "verdict", "outside"], rows)
 
 
@@ -169,7 +180,8 @@ class Plan:
     missed: List[Dict[str, Any]]  #: what was left out by the least
     pareto: List[Dict[str, Any]]
     left_out: List[Dict[str, Any]]  #: rows that cannot be predicted, and why
-    price: Optional[float]
+    price: Optional[float]  #: of all planned runs
+    currency: str = ""  #: of the price, where prices have one
 
     def __init__(self, document: Dict[str, Any]) -> None:
         self._document = document
@@ -180,16 +192,27 @@ class Plan:
         return self._document
 
     def to_frame(self) -> Any:
-        """The planned runs as a DataFrame of pandas."""
-        return _frame(self.items)
+        """The planned runs as a DataFrame of pandas: network and precision, then the keys of an item."""
+        rows = []
+        for item in self.items:
+            fields = _fields_of(item["key"])
+            rows.append({"network": fields["network"], "precision": fields["precision"], **item})
+        return _frame(rows)
 
     def __repr__(self) -> str:
         proof = "optimal" if self.optimal else f"at most {self.upper_bound:.6g} is possible"
         head = f"{self.n} of {self.candidates} runs, {duration(self.cost_sec)} of {duration(self.budget_sec)}, "
+        if self.price is not None:
+            head += f"for {self.price:.2f} {self.currency}".rstrip() + ", "
         keys = [_fields_of(run["key"]) for run in self.items]
         differ = [n for n in (keys[0] if keys else {}) if n == "network" or len({key.get(n) for key in keys}) > 1]
         rows = [
             [_label(key, differ), run["device"], str(run["start_sec"]), str(run["cost_sec"]), f"{run['value']:.6g}"]
             for key, run in zip(keys, self.items)
         ]
-        return f"{head}value {self.value:.6g} ({proof})\n" + table(["run", "device", "start s", "cost s", "value"], rows)
+        runs = table(["run", "device", "start s", "cost s", "value"], rows)
+        text = f"{head}value {self.value:.6g} ({proof})\n{runs}"
+        if self.left_out:
+            first = self.left_out[0]
+            text += f"\n{len(self.left_out)} left out; the first: {first['key']}: {first['reason']}"
+        return text

@@ -4,11 +4,13 @@
 import contextlib
 import os
 import tempfile
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Iterator, Optional
 
 from perfpred._library import InputError
 
 _HALVES = {"bf16": "bfloat16", "fp16": "float16"}
+_SPELLINGS = {"bfloat16": "bf16", "float32": "fp32", **dict.fromkeys(("amp", "mixed", "half", "float16"), "fp16")}
+_TF32 = {"fp32": (False, False), "tf32": (True, True), "default": (True, False)}  # in convolutions, in matrix products
 _OPTIMIZERS = {
     "adam": "Adam",
     "adamw": "AdamW",
@@ -32,6 +34,22 @@ def _made_optimizer(optimizer: Any, parameters: Any) -> Any:
     if name is None:
         raise InputError(f"optimizer {optimizer!r} is none of {', '.join(_OPTIMIZERS)}, nor an optimizer of torch.optim")
     return getattr(torch.optim, name)(parameters, lr=1e-3, **_ARGUMENTS.get(optimizer, {}))
+
+
+@contextlib.contextmanager
+def _set_to(precision: Optional[str]) -> Iterator[None]:
+    """PyTorch, set to one of the precisions of float32; to another one, or None, as it is."""
+    import torch
+
+    places = (torch.backends.cudnn, torch.backends.cuda.matmul)
+    before = [place.allow_tf32 for place in places]
+    try:
+        for place, allowed in zip(places, _TF32.get(precision or "", before)):
+            place.allow_tf32 = allowed
+        yield
+    finally:
+        for place, allowed in zip(places, before):
+            place.allow_tf32 = allowed
 
 
 def _default_loss(output: Any) -> Any:
@@ -78,15 +96,19 @@ def captured_step(
     size = _batch_of(example)
     if size is None:
         raise InputError("example: no tensor with a batch as its first size")
+    precision = _SPELLINGS.get(precision or "", precision)
     size = max(size, 2)  # a batch of 1 executes fewer operators
-    made = _made_optimizer(optimizer or "adam", [one for one in module.parameters() if one.requires_grad])
+    trained = [one for one in module.parameters() if one.requires_grad]
+    if not trained:
+        raise InputError("the module has no parameter to train")
+    made = _made_optimizer(optimizer or "adam", trained)
     half = getattr(torch, _HALVES[precision]) if precision in _HALVES else None
     folder = tempfile.mkdtemp(prefix="perfpred-step-")
     paths = []
     for batch in (size, 2 * size):
         inputs = _of_size(example, batch)
         paths.append(os.path.join(folder, f"at{batch}.json"))
-        with capture(paths[-1], batch_size=batch):
+        with _set_to(precision), capture(paths[-1], batch_size=batch):
             scaler = torch.amp.GradScaler("cuda", enabled=precision == "fp16")  # here CUDA is there
             made.zero_grad()
             with torch.autocast("cuda", dtype=half) if half else contextlib.nullcontext():
@@ -99,5 +121,7 @@ def captured_step(
             scaler.step(made)
             scaler.update()
     path = os.path.join(folder, "step.json")
-    combine(*paths, path)
+    captured = combine(*paths, path)["precision"]
+    if precision not in (None, captured):
+        raise InputError(f"precision {precision!r} is given, but the module computes in {captured}")
     return path

@@ -1,19 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models and what they are asked: the functions of the package."""
 
+import contextlib
+import csv
 import ctypes
 import functools
 import json
+import logging
 import os
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+import re
+import tempfile
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from perfpred._answers import Answer, Answers, Plan
 from perfpred._library import Handle, InputError, call, encoded, json_of, text_of
 from perfpred._values import combinations, encoded_json
 
-__all__ = ["Model", "aggregate", "devices", "fit", "load", "observe", "plan", "predict"]
+__all__ = ["Model", "add_graphs", "add_op_rules", "aggregate", "devices", "fit", "load", "observe", "plan", "predict"]
 
 Path = Union[str, "os.PathLike[str]"]
+
+_log = logging.getLogger("perfpred")
 
 # Fields of a workload that are numbers: predict_many() takes an array of each.
 _NUMBERS = ("batch_size", "depth", "base_filters", "train_images", "classes", "threads", "accumulate", "cuda_graph")
@@ -57,6 +64,12 @@ def _network_fields(network: Any, example: Any, fields: Dict[str, Any]) -> Dict[
         return {"step" if _is_step_file(text) else "config": text, **fields}
     if not callable(network):  # names of a sweep
         return {"network": network, **fields}
+    for name in _OF_CAPTURE:
+        if isinstance(fields.get(name), (list, tuple)):
+            raise InputError(f"{name} is a list, but a module is captured with one: predict each")
+    if isinstance(network, type) or not hasattr(network, "parameters"):
+        name = getattr(network, "__name__", type(network).__name__)
+        raise InputError(f"{name} is neither the name of a network, nor a file, nor a torch.nn.Module")
     if example is None:
         raise InputError("example is missing: the tensors that the module takes, with a batch as their first size")
     from perfpred._captured import captured_step
@@ -104,18 +117,32 @@ class Model:
             comes first). The module is not computed. `loss=` is a function of its output.
         fields: of the workload: device, batch_size (samples a step), precision, optimizer, input (sizes of one sample),
             train_images (samples an epoch), and others of docs/formats.md. Of the job: epochs, startup_sec,
-            price_per_hour, budget_sec, train_tokens (an epoch), reserved_by_others (bytes), fit_advice (False: without
-            advice and the largest batch, which take most of the time). What is left out is that of the model's rows,
-            else the usual one.
+            price_per_hour, or prices of devices ({"T4": 0.35} or a prices.csv), budget_sec, train_tokens (an epoch),
+            reserved_by_others (bytes), fit_advice (False: without advice and the largest batch, which take most of the
+            time). What is left out is that of the model's rows, else the usual one.
 
-        Raises InputError for a field or value that is wrong.
+        Raises InputError for a field or value that is wrong; of a sweep, if no combination has an answer.
         """
         names, rows = combinations(_network_fields(network, example, fields))
-        answers = []
+        if not names:
+            return Answer(self._forecast(next(rows)))
+        answers, refused = [], []
         for row in rows:
-            document = json_of("forecast", self._handle.value, encoded_json(row))
+            try:
+                document = self._forecast(row)
+            except InputError as error:
+                refused.append(error)
+                document = {"key": None, "error": str(error)}
             answers.append(Answer(document, {name: row[name] for name in names}))
-        return Answers(answers) if names else answers[0]
+        if len(refused) == len(answers):
+            raise refused[0]
+        if refused:
+            _log.warning("%d of %d rows have no answer; the first: %s", len(refused), len(answers), refused[0])
+        return Answers(answers)
+
+    def _forecast(self, fields: Dict[str, Any]) -> Dict[str, Any]:
+        document: Dict[str, Any] = json_of("forecast", self._handle.value, encoded_json(fields))
+        return document
 
     def predict_many(self, jobs: Any, **fields: Any) -> Any:
         """Seconds per epoch of many jobs, fast: a DataFrame of pandas, or a dict of arrays of one length.
@@ -223,6 +250,18 @@ def _model(model: Union[Model, Path, None]) -> Model:
     return model if isinstance(model, Model) else load(model)
 
 
+def add_graphs(path: Path) -> None:
+    """Makes captured networks known by their names (`step:` and digits), for this process: a folder of step files, as
+    perfpred.measure(..., capture=True) writes beside runs.csv, or one step file. Models of such rows need it.
+    """
+    call("add_graphs", _bytes_of(path))
+
+
+def add_op_rules(path: Path) -> None:
+    """Adds rules that count operators of your own, for this process: a text file (docs/guides/counting.md)."""
+    call("add_op_rules", _bytes_of(path))
+
+
 def load(path: Optional[Path] = None, *, device_file: Optional[Path] = None) -> Model:
     """The model of a file; without one the standard model, which knows networks and devices without a run.
 
@@ -239,7 +278,10 @@ def predict(
 
     >>> perfpred.predict("resnet50", device="A100-80GB-PCIe", batch_size=[32, 64], precision="bf16")  # doctest: +SKIP
     """
-    return _model(model).predict(network, example, **fields)
+    asked = _network_fields(network, example, fields)
+    if "step" in asked:
+        add_graphs(asked["step"])  # the model may have rows of it
+    return _model(model).predict(**asked)
 
 
 def fit(
@@ -287,8 +329,37 @@ def aggregate(
     return document
 
 
+@contextlib.contextmanager
+def _table_file(table: Any) -> Iterator[Path]:
+    """The path of a table that is a file, a DataFrame of pandas or a list of dictionaries, a row each."""
+    if isinstance(table, (str, os.PathLike)):
+        yield table
+        return
+    if hasattr(table, "to_dict") and hasattr(table, "columns"):
+        table = table.astype(object).where(table.notna(), None).to_dict("records")
+    if not isinstance(table, (list, tuple)) or not all(isinstance(row, Mapping) for row in table):
+        raise InputError(f"{type(table).__name__} is neither a path, nor a DataFrame, nor a list of dictionaries")
+    if not table:
+        raise InputError("the table has no row")
+    names = list(dict.fromkeys(name for row in table for name in row))
+    with tempfile.TemporaryDirectory(prefix="perfpred-") as folder:
+        path = os.path.join(folder, "candidates.csv")
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            rows = csv.DictWriter(file, names)
+            rows.writeheader()
+            rows.writerows(table)
+        yield path
+
+
+def _with_rows(path: str, text: str) -> str:
+    """A text with the places of a file that the caller has not seen, "" for none, as places in the caller's table."""
+    if not path:
+        return text
+    return re.sub(re.escape(path) + r":(\d+)", lambda m: f"[{int(m[1]) - 2}]" if int(m[1]) > 1 else "the table", text)
+
+
 def plan(
-    runs_agg: Path,
+    runs_agg: Any,
     *,
     budget_sec: Union[float, str],
     epochs: int,
@@ -297,20 +368,29 @@ def plan(
 ) -> Plan:
     """The most valuable runs within a time budget.
 
-    runs_agg: the candidates, measured rows. budget_sec: seconds of each device, or a text like "12:00:00". epochs: of
-    each run. model: predicts the times; default: the measured ones. options: min_acc, value ("acc" or "thr"), objective
-    ("sum", "best", "cover-depth", "cover-architecture"), confidence, startup_sec, gpus, devices (names),
-    price_per_hour, time_limit_sec, pareto, out (a file), device_file.
+    runs_agg: the candidates: measured rows (a runs_agg.csv), or with a model any workloads, with a column acc_mean where
+        accuracy is the value; a file, a DataFrame, or a list of dictionaries. budget_sec: seconds of each device, or a
+        text like "12:00:00". epochs: of each run. model: predicts the times; default: the measured ones. options:
+        min_acc, value ("acc" or "thr"), objective ("sum", "best", "cover-depth", "cover-architecture"), confidence,
+        startup_sec, gpus, devices (names), price_per_hour or prices (of devices, as those of predict()), time_limit_sec,
+        pareto, out (a file), device_file.
 
     Raises Error if there is no such plan.
     """
-    asked = {**options, "runs_agg": runs_agg, "budget_sec": budget_sec, "epochs": epochs}
     by = None if model is None else _model(model)._handle.value
-    made = Handle("plan", "plan_create", encoded_json(asked), by)
+    with _table_file(runs_agg) as table:
+        asked = {**options, "runs_agg": table, "budget_sec": budget_sec, "epochs": epochs}
+        rows_of = functools.partial(_with_rows, "" if table is runs_agg else os.fspath(table))
+        try:
+            made = Handle("plan", "plan_create", encoded_json(asked), by)
+        except InputError as error:
+            raise InputError(rows_of(str(error))) from None
     try:
-        return Plan(json_of("plan_text", made.value))
+        document = json_of("plan_text", made.value)
     finally:
         made.close()
+    document["left_out"] = [{**row, "key": rows_of(row["key"])} for row in document["left_out"]]
+    return Plan(document)
 
 
 def devices(name: Optional[str] = None, *, device_file: Optional[Path] = None) -> List[Dict[str, Any]]:

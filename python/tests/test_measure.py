@@ -2,9 +2,11 @@
 """What perfpred.measure writes about a training loop. With perfpred-aggregate in PERFPRED_AGGREGATE the program reads it."""
 
 import csv
+import hashlib
 import json
 import math
 import os
+import pathlib
 import subprocess
 import tempfile
 import unittest
@@ -359,6 +361,10 @@ class Ends(Loop):
         self.refused("input '3x0'", input=(3, 0))
         self.refused("network 'a;b'", network="a;b")
         self.refused("limit_sec 0", limit_sec=0)
+        self.refused("limit_sec '3' is not a positive number", limit_sec="3")
+        self.refused("device 'gpu' is none of PyTorch's", device="gpu")
+        self.refused("device cuda:0 is given, but the network is on cpu", device="cuda:0")
+        self.refused("there is no folder", "nowhere", network=None, capture=os.path.join(self.folder.name, "nowhere", "x"))
         self.refused("3 are needed", network=None, capture=True, loader=self.loader(4))
         os.rmdir(os.path.join(self.folder.name, "graphs"))
         self.refused("capture", capture=True)
@@ -381,7 +387,8 @@ class Captured(Loop):
         self.assertEqual((kind, len(digits)), ("step", 12))
         # The file says these, and tables that state them are refused.
         self.assertEqual([row[name] for name in ("input", "classes", "optimizer", "optimizer_impl")], [""] * 4)
-        self.assertEqual((row["batch_size"], row["precision"]), ("4", "fp32"))
+        # A CPU has no TF32; the file has the precision that a GPU would take, and the row is found by it.
+        self.assertEqual((row["batch_size"], row["precision"]), ("4", "default"))
         with open(os.path.join(self.folder.name, "graphs", f"{digits}.json")) as file:
             document = json.load(file)
         self.assertEqual(document["batch_size"], 4)
@@ -390,6 +397,20 @@ class Captured(Loop):
         self.assertFalse(torch.equal(weights[0], weights[2]))
         self.assertFalse(torch.equal(weights[2], weights[3]))
         self.assertEqual(os.listdir(os.path.join(self.folder.name, "graphs")), [f"{digits}.json"])
+
+    def test_an_optimizer_that_has_no_name(self):
+        class Unheard(torch.optim.SGD):
+            pass
+
+        self.optimizer = Unheard(self.network.parameters(), 0.1)
+        self.measured(network=None, capture=True)
+        self.assertTrue(self.rows()[0]["network"].startswith("step:"))
+
+    def test_samples_of_one_number(self):
+        self.network = nn.Sequential(nn.Unflatten(0, (-1, 1)), nn.Linear(1, 4))
+        self.optimizer = torch.optim.Adam(self.network.parameters())
+        self.measured(network=None, capture=True, step=lambda x, y: self.step(x[:, 0], y))
+        self.assertEqual(self.rows()[0]["batch_size"], "4")
 
     def test_what_the_step_made_can_be_used_afterwards(self):
         total, losses = torch.zeros(()), []
@@ -410,9 +431,123 @@ class Captured(Loop):
         self.measured(network="step:0123456789ab")
         (row,) = self.rows()
         self.assertEqual([row[name] for name in ("input", "classes", "optimizer", "optimizer_impl")], [""] * 4)
-        self.assertEqual((row["network"], row["batch_size"], row["precision"]), ("step:0123456789ab", "4", "fp32"))
+        self.assertEqual((row["network"], row["batch_size"], row["precision"]), ("step:0123456789ab", "4", "default"))
         with self.assertRaisesRegex(perfpred.MeasureError, "optimizer"):
             self.measured(network="step:0123456789ab", optimizer="lion")
+
+
+class Sizes(Loop):
+    """One script at several batch sizes, with its step in a file."""
+
+    def graphs(self):
+        return sorted(os.listdir(os.path.join(self.folder.name, "graphs")))
+
+    def at(self, *sizes, network=None, **options):
+        for size in sizes:
+            self.measured(self.loader(10 * size, size), network=network, **options)
+        return [row["network"] for row in self.rows()]
+
+    def widen(self):
+        self.network = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 4))
+        self.optimizer = torch.optim.Adam(self.network.parameters())
+
+    def file(self, name="step.json"):
+        return os.path.join(self.folder.name, name)
+
+    def captured(self, size, name):
+        with perfpred.capture(self.file(name)):
+            self.step(torch.randn(size, 8), torch.randint(0, 4, (size,)))
+        return self.file(name)
+
+    def test_are_one_network(self):
+        names = self.at(4, 8, 6, 4, capture=True)
+        self.assertEqual(len(set(names)), 1, names)
+        with open(os.path.join(self.folder.name, "graphs", names[0][5:] + ".json")) as file:
+            document = json.load(file)
+        self.assertEqual((document["batch_size"], document["other_batch_size"]), (4, 8))
+
+    def test_another_network_stays_another(self):
+        self.at(4, capture=True)
+        self.widen()  # twice as wide at twice the batch: every tensor has twice the size
+        names = self.at(8, capture=True)
+        self.assertEqual(len(set(names)), 2)
+
+    def test_longer_samples_are_another_network(self):
+        self.network = nn.Sequential(nn.Embedding(9, 8), nn.Linear(8, 4), nn.Flatten(0, 1))
+        self.optimizer = torch.optim.Adam(self.network.parameters())
+
+        def of_length(length):
+            def step(x, _):
+                size = x.shape[0]
+                self.step(torch.randint(9, (size, length)), torch.randint(0, 4, (size * length,)))
+
+            return step
+
+        self.at(4, step=of_length(10), capture=True)
+        names = self.at(8, step=of_length(20), capture=True)
+        self.assertEqual(len(set(names)), 2)
+
+    def test_rows_of_others_keep_their_names(self):
+        self.at(4, network="mine")
+        with open(self.path, "a") as file:
+            file.write("half a li")
+        names = self.at(4, 8, capture=True)
+        self.assertEqual(names[0], "mine")
+        self.assertEqual(names[1], names[2])
+
+    def test_capture_into_a_file(self):
+        names = self.at(4, 8, capture=self.file())
+        self.assertEqual(names[0], names[1])
+        with open(self.file(), "rb") as file:
+            self.assertEqual(names[0], "step:" + hashlib.sha256(file.read()).hexdigest()[:12])
+        self.assertIn(names[0][5:] + ".json", self.graphs())
+        self.widen()
+        with self.assertRaisesRegex(perfpred.MeasureError, "step.json: is of another step: .*; name another file"):
+            self.at(6, capture=self.file())
+
+    def test_capture_into_a_folder(self):
+        names = self.at(4, 8, capture=self.file("own"))
+        self.assertIn(names[0][5:] + ".json", os.listdir(self.file("own")))
+        self.assertNotIn("graphs", os.listdir(self.folder.name))
+
+    def test_a_network_that_is_a_file(self):
+        perfpred.combine(self.captured(4, "a.json"), self.captured(8, "b.json"), self.file())
+        names = self.at(4, 6, network=self.file())
+        names = self.at(7, network=pathlib.Path(self.file()))
+        self.assertEqual(len(set(names)), 1)
+        self.assertEqual(self.graphs(), [names[0][5:] + ".json"])
+        self.assertEqual({row["precision"] for row in self.rows()}, {"default"})
+        self.at(4, network=names[0])
+        self.assertEqual(self.rows()[-1]["precision"], "default")
+
+    def refused(self, words, **options):
+        with self.assertRaisesRegex(perfpred.MeasureError, words):
+            self.measured(**options)
+        self.assertFalse(os.path.exists(self.path))
+
+    def test_files_that_do_not_fit(self):
+        self.refused("nowhere.json: No such file", network=self.file("nowhere.json"))
+        with open(self.file("config.json"), "w") as file:
+            file.write('{"model_type": "bert"}')
+        self.refused("config.json: is not a step file", network=self.file("config.json"))
+        self.refused("a.json: answers for batch size 8, not for 4", network=self.captured(8, "a.json"))
+        self.captured(4, "a.json")
+
+        def autocast(x, y):
+            with torch.autocast("cpu", torch.bfloat16):
+                self.step(x, y)
+
+        self.refused("captured in default, .* computes in bf16", network=self.file("a.json"), step=autocast)
+        self.refused("captured in default, .* computes in fp32", network=self.file("a.json"), precision="fp32")
+        with open(self.file("a.json")) as file:
+            twice = {**json.load(file), "accumulate": 2}
+        with open(self.file("a.json"), "w") as file:
+            json.dump(twice, file)
+        self.refused("a step of 2 batches", network=self.file("a.json"))
+        self.refused("neither True nor a path", capture=3, network=None)
+        self.refused("classes: of a network step:... the file says it", capture=True, network=None, classes=4)
+        self.refused("precision bf16 is given, but the step has default", capture=True, network=None, precision="bf16")
+        self.refused("layout nhwc is given, but the step has nchw", capture=True, network=None, layout="nhwc")
 
 
 class File(Loop):

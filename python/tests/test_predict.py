@@ -3,6 +3,7 @@
 perfpred-predict in PERFPRED_PREDICT answers are compared with its own."""
 
 import csv
+import hashlib
 import importlib
 import json
 import math
@@ -123,8 +124,30 @@ class Predictions(WithFolder):
         self.assertEqual(len(repr(answers).splitlines()), 5)
         with self.assertRaises(perfpred.InputError):
             perfpred.predict("resnet18", device="T4", batch_size=[])
-        with self.assertRaises(perfpred.InputError):
-            perfpred.predict("resnet18", device="T4", batch_size=[32, 0])
+
+    def test_a_combination_without_an_answer_says_why(self):
+        with self.assertLogs("perfpred", "WARNING") as logged:
+            answers = perfpred.predict("resnet18", device=["T4", "no such"], batch_size=[8, 0], precision="fp16")
+        self.assertEqual([bool(one.error) for one in answers], [False, True, True, True])
+        self.assertIn("3 of 4 rows have no answer; the first: batch_size", logged.output[0])
+        self.assertIn("no such", answers[3].error)
+        self.assertIsNone(answers[3].step_sec)
+        self.assertIsNone(answers[3].fits)
+        self.assertEqual(answers.to_dict()[3], {"key": None, "error": answers[3].error})
+        self.assertIn(answers[3].error, repr(answers))
+        self.assertIn(answers[3].error, repr(answers[3]))
+        self.assertGreater(answers[0].step_sec.p50, 0)
+        with self.assertRaisesRegex(perfpred.InputError, "batch_size"):  # none has an answer
+            perfpred.predict("resnet18", device="T4", batch_size=[0, -1])
+
+    @unittest.skipIf(pandas is None, "no pandas")
+    def test_frames_say_why(self):
+        with self.assertLogs("perfpred"):
+            frame = perfpred.predict("resnet18", device=["T4", "no such"], batch_size=8).to_frame()
+        self.assertEqual(list(frame["device"]), ["T4", "no such"])
+        self.assertEqual(frame["error"][0], "")
+        self.assertIn("no such", frame["error"][1])
+        self.assertTrue(math.isnan(frame["time_sec_p50"][1]))
 
     @unittest.skipIf(pandas is None, "no pandas")
     def test_frames(self):
@@ -165,6 +188,57 @@ class Predictions(WithFolder):
         self.assertIn(";precision=fp16;", known.key)
         with self.assertRaisesRegex(perfpred.InputError, "example is missing"):
             perfpred.predict(module, device="T4")
+
+    @unittest.skipIf(torch is None, "no torch")
+    def test_the_precision_of_a_module(self):
+        module, example = torch.nn.Linear(8, 4), torch.zeros(4, 8)
+        set_before = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
+        for asked, word in (("fp32", "fp32"), ("tf32", "tf32"), ("default", "default"), ("amp", "fp16"), ("bf16", "bf16")):
+            key = perfpred.predict(module, example, device="L4", precision=asked, fit_advice=False).key
+            self.assertIn(f";precision={word};", key)
+        self.assertEqual((torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32), set_before)
+        with self.assertRaisesRegex(perfpred.InputError, "precision 'fp64' is given, but the module computes in default"):
+            perfpred.predict(module, example, device="L4", precision="fp64")
+        with self.assertRaisesRegex(perfpred.InputError, "precision is a list"):
+            perfpred.predict(module, example, device="L4", precision=["fp32", "bf16"])
+
+    @unittest.skipIf(torch is None, "no torch")
+    def test_graphs_of_a_models_rows(self):
+        from perfpred._captured import captured_step
+
+        step = captured_step(torch.nn.Linear(64, 64), torch.zeros(4, 64), "fp32", "sgd", None)
+        with open(step, "rb") as file:
+            network = "step:" + hashlib.sha256(file.read()).hexdigest()[:12]
+        table = self.path("runs_agg.csv")
+        with open(table, "w", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(
+                "network depth base_filters batch_size params n steps_per_epoch avg_time_mean avg_time_std thr_mean "
+                "thr_std acc_mean acc_std train_images precision device".split()
+            )
+            for batch in (4, 8, 16, 32, 64, 128):
+                steps, sec = 1024 // batch, 1024 / batch * 1e-3 + 0.2
+                rows.writerow([network, "", "", batch, 4160, 1, steps, sec, 0, 1024 / sec, 0, "", "", 1024, "fp32", "T4"])
+        script = (
+            "import sys, perfpred\n"
+            "step, table, model, network = sys.argv[1:]\n"
+            "if not model:\n"
+            "    try: perfpred.fit(table)\n"
+            "    except perfpred.InputError as error: print(error)\n"
+            "    perfpred.add_graphs(step)\n"
+            "    perfpred.fit(table).save('{0}')\n"
+            "else:\n"
+            "    asked = step or network\n"
+            "    print(perfpred.predict(asked, model=model, batch_size=24, train_images=1024, fit_advice=False).provenance)\n"
+        ).format(self.path("model.json"))
+
+        def run(*arguments):  # what is known of graphs is a process's
+            done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True)
+            return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
+
+        self.assertIn("its graph is not in a folder", run(step, table, "", ""))
+        self.assertEqual(run(step, table, self.path("model.json"), ""), "runs")
+        self.assertIn("its graph is not in a folder", run("", table, self.path("model.json"), network))
 
     def test_own_devices(self):
         own = self.path("own.csv")
@@ -251,6 +325,52 @@ class Models(WithFolder):
         with self.assertRaisesRegex(perfpred.InputError, "colour"):
             perfpred.plan(table, budget_sec=1200, epochs=30, colour=1)
 
+    def test_plans_of_workloads_by_a_model(self):
+        table = self.path("workloads.csv")
+        with open(table, "w") as file:
+            file.write("network,batch_size,precision,device\nresnet18,32,fp16,T4\nresnet50,64,fp16,L4\n")
+        terms = {"budget_sec": 1e6, "epochs": 1, "value": "thr", "prices": {"T4": 0.36, "L4": 0.72}}
+        plan = perfpred.plan(table, model=perfpred.load(), **terms)
+        self.assertEqual((plan.n, plan.left_out), (2, []))
+        self.assertEqual({run["device"] for run in plan.items}, {"T4", "L4"})
+        hours = {run["device"]: run["cost_sec"] / 3600 for run in plan.items}
+        self.assertAlmostEqual(plan.price, 0.36 * hours["T4"] + 0.72 * hours["L4"])
+        self.assertIn(f"for {plan.price:.2f}, value", repr(plan))
+        with open(table) as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual(perfpred.plan(rows, model=perfpred.load(), **terms).to_dict(), plan.to_dict())
+        with self.assertRaisesRegex(perfpred.InputError, 'column "depth" is missing'):
+            perfpred.plan(table, **terms)
+        with self.assertRaisesRegex(perfpred.InputError, "int is neither a path"):
+            perfpred.plan(3, **terms)
+        with self.assertRaisesRegex(perfpred.InputError, "the table has no row"):
+            perfpred.plan([], **terms)
+        unsized = [rows[0], {"network": "resnet18", "device": "T4"}]  # places are those of the list
+        with self.assertRaisesRegex(perfpred.InputError, r"^\[0\]: batch_size"):
+            perfpred.plan(unsized[1:], model=perfpred.load(), **terms)
+        self.assertEqual([row["key"] for row in perfpred.plan(unsized, model=perfpred.load(), **terms).left_out], ["[1]"])
+        with self.assertRaisesRegex(perfpred.InputError, '^the table: column "depth" is missing'):
+            perfpred.plan(rows, **terms)
+        with self.assertRaisesRegex(perfpred.InputError, "both given"):
+            perfpred.plan(table, model=perfpred.load(), price_per_hour=1, **terms)
+        if pandas is not None:
+            frame = pandas.DataFrame(rows)
+            self.assertEqual(perfpred.plan(frame, model=perfpred.load(), **terms).to_dict(), plan.to_dict())
+            planned = plan.to_frame()
+            self.assertEqual(sorted(planned["network"]), ["resnet18", "resnet50"])
+            self.assertEqual(list(planned["precision"]), ["fp16", "fp16"])
+
+    def test_prices_of_devices(self):
+        job = {"batch_size": 8, "fit_advice": False, "epochs": 2}
+        answers = perfpred.predict("resnet18", device=["T4", "L4"], prices={"Tesla T4": 0.36, "L4": 0.72}, **job)
+        for answer, price in zip(answers, (0.36, 0.72)):
+            self.assertAlmostEqual(answer.price.p50, answer.total_sec.p50 * price / 3600)
+        file = self.path("prices.csv")
+        with open(file, "w") as table:
+            table.write("device,price_per_hour,currency\nT4,0.36,EUR\n")
+        answer = perfpred.predict("resnet18", device="T4", prices=file, **job)
+        self.assertEqual((answer.price, answer.currency), (answers[0].price, "EUR"))
+
     def test_threads_ask_while_another_observes(self):
         model, wrong = self.fitted(), []
         stop = threading.Event()
@@ -287,15 +407,28 @@ class BadInput(WithFolder):
         self.refused("colour", lambda: perfpred.predict("resnet18", device="T4", batch_size=1, colour="red"))
         self.refused("example", lambda: perfpred.predict("resnet18", 1, device="T4", batch_size=1))
         self.refused("batch_size", lambda: perfpred.predict("resnet18", device="T4"))
+        self.refused("BadInput is neither the name of a network", lambda: perfpred.predict(BadInput, 1, device="T4"))
+
+    @unittest.skipIf(torch is None, "no torch")
+    def test_modules(self):
+        frozen, example = torch.nn.Linear(4, 4).requires_grad_(False), torch.zeros(3, 4)
+        self.refused("no parameter to train", lambda: perfpred.predict(frozen, example, device="T4", batch_size=2))
+        self.refused("Linear is neither", lambda: perfpred.predict(torch.nn.Linear, example, device="T4", batch_size=2))
+        self.assertTrue(issubclass(perfpred.CaptureError, perfpred.Error))
+        self.assertTrue(issubclass(perfpred.MeasureError, perfpred.Error))
 
     def test_files(self):
         gone = self.path("gone.json")
         self.refused("gone.json", lambda: perfpred.load(gone))
         self.refused("gone.json", lambda: perfpred.predict(gone, device="T4", batch_size=1))
         self.refused("gone.json", lambda: perfpred.fit(gone))
+        runs = write_runs(self.path("runs.csv"), 1.0)
+        self.refused("runs.csv: is a runs.csv, of single runs; perfpred-aggregate", lambda: perfpred.fit(runs))
         self.refused("gone.json", lambda: perfpred.aggregate(gone))
         self.refused("gone.json", lambda: self.fitted().observe(gone))
         self.refused("gone.json", lambda: perfpred.devices(device_file=gone))
+        self.refused("gone.json: is not a folder", lambda: perfpred.add_graphs(gone))
+        self.refused("gone.json", lambda: perfpred.add_op_rules(gone))
         self.refused("gone.json", lambda: perfpred.plan(gone, budget_sec=1, epochs=1))
 
     def test_models_of_another_version(self):

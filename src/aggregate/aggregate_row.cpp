@@ -3,6 +3,7 @@
 #include <perfpred/aggregator.h>
 #include <perfpred/error.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <unordered_map>
@@ -114,6 +115,9 @@ const Columns<R>& aggregate_columns() {
 
 CsvReader with_all_columns(const std::string& path) {
   CsvReader csv(path);
+  if (std::find(csv.header().begin(), csv.header().end(), "epoch_times_json") != csv.header().end())
+    throw InputError(
+        fmt::format("{}: is a runs.csv, of single runs; perfpred-aggregate makes a runs_agg.csv of it", path));
   std::vector<std::string_view> names;
   for (const WorkloadColumn& column : workload_columns()) {
     if (column.mandatory) names.push_back(column.name);

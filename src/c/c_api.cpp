@@ -190,19 +190,28 @@ void predict_fields(const perfpred_model* model, const perfpred_workload* worklo
 RunPlan plan_of(const nlohmann::json& options, PlanTerms& terms, const perfpred_model* model) {
   const std::string table = text_option(options, "runs_agg"), file = text_option(options, "device_file");
   if (table.empty()) throw InputError("runs_agg is missing");
+  const auto read_prices = [&] {
+    const auto prices = options.find("prices");
+    if (prices != options.end() && !prices->is_null()) terms.prices = prices_of(*prices, terms.request.catalogue);
+  };
   if (model == nullptr) {
     terms.request.catalogue = known_devices(file.empty() ? nullptr : file.c_str());
+    read_prices();
     return plan_runs(read_aggregate(table), terms.request);
   }
   if (!file.empty()) throw InputError("device_file is given, but the model has a catalogue");
   const auto by = models().get(model);
-  const std::vector<AggregateRow> rows = read_aggregate(table);
-  const std::vector<Workload> timed =
-      by->ask([&](const TimeRegressor& regressor) { return timed_workloads(rows, terms.request, regressor); });
+  const auto requests = by->requests();
+  PlanCandidates candidates;
+  const std::vector<Workload> timed = by->ask([&](const TimeRegressor& regressor) {
+    candidates = read_candidates(table, *requests);
+    return timed_workloads(candidates.rows, terms.request, regressor);
+  });
   for (const Workload& workload : timed) by->rate_cpu_for(workload);
   return by->ask([&](const TimeRegressor& regressor) {
     terms.request.catalogue = regressor.devices();
-    return plan_runs(rows, terms.request, regressor);
+    read_prices();
+    return plan_candidates(std::move(candidates), terms.request, regressor);
   });
 }
 
@@ -423,7 +432,7 @@ int perfpred_plan_create(const char* options, const perfpred_model* model, perfp
   return guarded([&] {
     given(out, "out");
     const nlohmann::json asked = options_of(given(options, "options"));
-    constexpr std::array<std::string_view, 3> own = {"runs_agg", "out", "device_file"};
+    constexpr std::array<std::string_view, 4> own = {"runs_agg", "out", "device_file", "prices"};
     auto made = std::make_shared<MadePlan>();
     made->terms = read_plan_terms(asked, own);
     made->plan = plan_of(asked, made->terms, model);

@@ -32,13 +32,17 @@ std::map<std::string, StepFile>& files_read() {
 
 void add_graphs(const std::string& folder) {
   std::error_code error;
+  if (fs::is_regular_file(folder, error)) {
+    add_graph(folder);
+    return;
+  }
   if (!fs::is_directory(folder, error)) throw InputError(fmt::format("{}: is not a folder", folder));
   const std::lock_guard lock(graphs_mutex);
   folders().emplace_back(folder);
 }
 
 StepFile add_graph(const std::string& path) {
-  const StepFile file(path);
+  StepFile file(path);
   const std::lock_guard lock(graphs_mutex);
   files_read().insert_or_assign(file.name(), file);
   return file;
@@ -54,7 +58,7 @@ std::optional<StepFile> find_graph(const std::string& network, const std::string
   const std::string stem = network.substr(network.find(':') + 1);  // the hash, or all of a name without one
   if (stem.find('/') != std::string::npos) return std::nullopt;
   for (const fs::path& folder : folders()) {
-    for (const std::string& file : {stem + "_" + variant + ".json", stem + ".json"}) {
+    for (const std::string& file : {fmt::format("{}_{}.json", stem, variant), stem + ".json"}) {
       std::error_code error;
       if (!fs::exists(folder / file, error)) continue;
       const std::string path = (folder / file).string();

@@ -251,7 +251,8 @@ OpGraph Workload::graph() const {
     step.set_layout(layout);
     return step;
   }
-  throw InputError("network " + shown(network) + " is a file's: its graph is not in a folder that was named");
+  throw InputError("network " + shown(network) +
+                   " is a file's: its graph is not in a folder that was named (--graphs, add_graphs())");
 }
 
 }  // namespace perfpred

@@ -50,12 +50,17 @@ bool is_of_file(const WorkloadColumn& column) {
   return column.of_step || column.of_cifar_cnn || column.name == "network" || column.name == "precision";
 }
 
+nlohmann::json parse_request(std::string_view text) {
+  auto request = parse_json<nlohmann::json>(text);
+  if (!request.is_object()) throw InputError("a request is a JSON object of workload fields");
+  if (request.contains("config") && request.contains("network")) throw InputError("network and config are both given");
+  return request;
+}
+
 /// @param known  the terms that the request may have
 AskedJob read(const ModelRequests& requests, std::string_view text, const AskedTerms& terms,
               std::span<const Term> known) {
-  const auto request = parse_json<nlohmann::json>(text);
-  if (!request.is_object()) throw InputError("a request is a JSON object of workload fields");
-  if (request.contains("config") && request.contains("network")) throw InputError("network and config are both given");
+  const nlohmann::json request = parse_request(text);
   AskedJob asked{{}, terms, is_given(requests.given(), "train_images"), {}};
   std::vector<SweptField> fields;
   std::string_view of_epochs;
@@ -64,6 +69,10 @@ AskedJob read(const ModelRequests& requests, std::string_view text, const AskedT
     const std::string& name = item.key();
     const nlohmann::json& value = item.value();
     if (value.is_null()) continue;
+    if (name == "prices" && !known.empty()) {
+      asked.terms.prices = prices_of(value, requests.catalogue());
+      continue;
+    }
     const std::string given = option_text(name, value);
     const auto term = std::find_if(known.begin(), known.end(), [&](const Term& one) { return one.name == name; });
     if (name == "step") {

@@ -34,6 +34,7 @@ class ModelRequests {
   [[nodiscard]] Workload of_fields(std::vector<SweptField> fields) const;
 
   [[nodiscard]] const std::vector<SweptField>& given() const { return given_; }
+  [[nodiscard]] const DeviceCatalogue& catalogue() const { return model_.devices(); }
 
   /// JobTerms::unstated of a request with these fields beside the given ones.
   [[nodiscard]] std::vector<std::string> unstated(const std::vector<SweptField>& fields = {}) const;

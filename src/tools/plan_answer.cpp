@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
+#include "aggregate/figures.h"
+#include "text/csv.h"
 #include "text/json.h"
 #include "text/parse.h"
 #include "tools/json_request.h"
@@ -17,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-json to_json(const PlannedRun& run) {
+json to_json(const PlannedRun& run, const PlanTerms& terms) {
   return {{"key", run.workload.key()},
           {"depth", or_null(run.workload.depth())},
           {"base_filters", or_null(run.workload.base_filters())},
@@ -27,12 +30,13 @@ json to_json(const PlannedRun& run) {
           {"device", run.device},
           {"start_sec", run.start_sec},
           {"in_domain", run.reason == DomainViolation::none},
-          {"reason", to_string(run.reason)}};
+          {"reason", to_string(run.reason)},
+          {"price", or_null(terms.price(run))}};
 }
 
 /// Of a run that is not in the plan, and starts nowhere.
-json unscheduled_json(const PlannedRun& run) {
-  json row = to_json(run);
+json unscheduled_json(const PlannedRun& run, const PlanTerms& terms) {
+  json row = to_json(run, terms);
   row.erase("start_sec");
   return row;
 }
@@ -90,12 +94,26 @@ void PlanTerms::complete_request() {
   for (std::size_t d = 0; d < devices.size(); ++d) request.devices[d].name = devices[d];
 }
 
-std::optional<double> PlanTerms::price(const RunPlan& plan) const {
-  if (!price_per_hour) return std::nullopt;
-  const double price = *price_per_hour * static_cast<double>(plan.cost_sec) / 3600;
-  if (!std::isfinite(price)) throw InputError(fmt::format("price_per_hour {} is too much", *price_per_hour));
+std::optional<double> PlanTerms::price(const PlannedRun& run) const {
+  if (!price_per_hour && prices.empty()) return std::nullopt;
+  const auto found = prices.find(run.workload.device);
+  if (!price_per_hour && found == prices.end())
+    throw InputError(fmt::format("prices has no device \"{}\"", run.workload.device));
+  const double per_hour = price_per_hour ? *price_per_hour : found->second.per_hour;
+  const double price = per_hour * static_cast<double>(run.cost_sec) / 3600;
+  if (!std::isfinite(price)) throw InputError(fmt::format("price_per_hour {} is too much", per_hour));
   return price;
 }
+
+std::optional<double> PlanTerms::price(const RunPlan& plan) const {
+  if (!price_per_hour && prices.empty()) return std::nullopt;
+  double sum = 0;
+  for (const PlannedRun& run : plan.runs) sum += *price(run);
+  if (!std::isfinite(sum)) throw InputError("the price of the plan is too much");
+  return sum;
+}
+
+std::string PlanTerms::currency() const { return prices.empty() ? std::string() : prices.begin()->second.currency; }
 
 PlanTerms read_plan_terms(const json& options, std::span<const std::string_view> other) {
   if (!options.is_object()) throw InputError("the options of a plan are a JSON object");
@@ -120,9 +138,35 @@ PlanTerms read_plan_terms(const json& options, std::span<const std::string_view>
   for (const char* needed : {"budget_sec", "epochs"}) {
     if (!options.contains(needed) || options[needed].is_null()) throw InputError(fmt::format("{} is missing", needed));
   }
+  if (options.contains("prices") && terms.price_per_hour) throw InputError("price_per_hour and prices are both given");
   if (options.contains("gpus") && !terms.devices.empty()) throw InputError("gpus and devices are both given");
   terms.complete_request();
   return terms;
+}
+
+PlanCandidates read_candidates(const std::string& path, const ModelRequests& requests) {
+  CsvReader csv(path);
+  const auto& header = csv.header();
+  if (std::find(header.begin(), header.end(), "avg_time_mean") != header.end()) return {read_aggregate(path), {}};
+  std::vector<AskedRow> asked = requests.of_table(path);
+  check_some(asked);
+  const CsvColumn accuracy = csv.optional("acc_mean");
+  PlanCandidates candidates;
+  for (AskedRow& one : asked) {
+    (void)csv.next();
+    if (!one.workload) {
+      const std::string what = one.error.substr(one.place.size());
+      candidates.left_out.push_back({one.place.substr(0, one.place.rfind(':')), what});
+      continue;
+    }
+    AggregateRow& row = candidates.rows.emplace_back();
+    row.workload = std::move(*one.workload);
+    if (csv.text(accuracy).empty()) continue;
+    row.acc_mean = csv.finite(accuracy);
+    row.acc_std = 0;
+    check_figures(row, csv.place({}));
+  }
+  return candidates;
 }
 
 std::vector<Workload> timed_workloads(std::span<const AggregateRow> rows, const PlanRequest& request,
@@ -135,6 +179,13 @@ std::vector<Workload> timed_workloads(std::span<const AggregateRow> rows, const 
     }
   }
   return timed;
+}
+
+RunPlan plan_candidates(PlanCandidates candidates, const PlanRequest& request, const TimeRegressor& model) {
+  RunPlan plan = plan_runs(candidates.rows, request, model);
+  plan.left_out.insert(plan.left_out.begin(), std::make_move_iterator(candidates.left_out.begin()),
+                       std::make_move_iterator(candidates.left_out.end()));
+  return plan;
 }
 
 void check_planned(const RunPlan& plan, const PlanTerms& terms) {
@@ -170,18 +221,19 @@ json to_json(const RunPlan& plan, const PlanTerms& terms) {
                    {"pareto", json::array()},
                    {"left_out", json::array()},
                    {"price", or_null(terms.price(plan))}};
-  for (const PlannedRun& run : plan.runs) document["items"].push_back(to_json(run));
+  if (!terms.currency().empty()) document["currency"] = terms.currency();
+  for (const PlannedRun& run : plan.runs) document["items"].push_back(to_json(run, terms));
   for (const LargerBudget& more : plan.marginal) {
     document["marginal"].push_back({{"budget_sec", terms.budget_sec() + more.extra_sec},
                                     {"value", more.value},
                                     {"value_per_minute", more.value_per_minute}});
   }
   for (const PlannedRun& missed : plan.missed) {
-    document["missed"].push_back(unscheduled_json(missed));
+    document["missed"].push_back(unscheduled_json(missed, terms));
     document["missed"].back()["loss"] = missed.loss;
   }
   for (const PlannedRun& run : plan.pareto) {
-    if (terms.pareto) document["pareto"].push_back(unscheduled_json(run));
+    if (terms.pareto) document["pareto"].push_back(unscheduled_json(run, terms));
   }
   for (const RowLeftOut& row : plan.left_out) {
     document["left_out"].push_back({{"key", row.key}, {"reason", row.reason}});

@@ -6,8 +6,28 @@
 #include <fmt/format.h>
 
 #include "text/csv.h"
+#include "text/json.h"
 
 namespace perfpred {
+namespace {
+
+/// @param place  `prices.csv:2: `
+void add(Prices& prices, const std::string& name, const Price& stated, const DeviceCatalogue& devices,
+         const std::string& place) {
+  const auto fail = [&](const std::string& what) { throw InputError(place + what); };
+  if (stated.per_hour < 0) fail(fmt::format("price_per_hour {} is negative", stated.per_hour));
+  if (!prices.empty() && prices.begin()->second.currency != stated.currency) {
+    fail(fmt::format("currency \"{}\" beside \"{}\": prices are compared", stated.currency,
+                     prices.begin()->second.currency));
+  }
+  const std::vector<const Device*> meant = devices.candidates(name);
+  if (meant.empty()) fail(fmt::format("device \"{}\" is not known", name));
+  for (const Device* one : meant) {
+    if (!prices.emplace(one->name, stated).second) fail(fmt::format("device \"{}\" appears twice", one->name));
+  }
+}
+
+}  // namespace
 
 Prices read_prices(const std::string& path, const DeviceCatalogue& devices) {
   CsvReader csv(path);
@@ -15,19 +35,20 @@ Prices read_prices(const std::string& path, const DeviceCatalogue& devices) {
   const CsvColumn currency = csv.optional("currency");
   Prices prices;
   while (csv.next()) {
-    const auto fail = [&](const std::string& what) { throw InputError(csv.place("").prefix() + what); };
-    const std::string name(csv.text(device));
     const Price stated = {csv.finite(price), std::string(csv.text(currency))};
-    if (stated.per_hour < 0) fail(fmt::format("price_per_hour {} is negative", stated.per_hour));
-    if (!prices.empty() && prices.begin()->second.currency != stated.currency) {
-      fail(fmt::format("currency \"{}\" beside \"{}\": prices are compared", stated.currency,
-                       prices.begin()->second.currency));
-    }
-    const std::vector<const Device*> meant = devices.candidates(name);
-    if (meant.empty()) fail(fmt::format("device \"{}\" is not known", name));
-    for (const Device* one : meant) {
-      if (!prices.emplace(one->name, stated).second) fail(fmt::format("device \"{}\" appears twice", one->name));
-    }
+    add(prices, std::string(csv.text(device)), stated, devices, csv.place("").prefix());
+  }
+  return prices;
+}
+
+Prices prices_of(const nlohmann::json& value, const DeviceCatalogue& devices) {
+  if (value.is_string()) return read_prices(value.get<std::string>(), devices);
+  if (!value.is_object())
+    throw InputError(fmt::format("prices {} is neither the path of a table nor prices by device", dumped(value)));
+  Prices prices;
+  for (const auto& item : value.items()) {
+    if (!item.value().is_number()) throw InputError(fmt::format("prices: that of \"{}\" is not a number", item.key()));
+    add(prices, item.key(), {item.value().get<double>(), {}}, devices, "prices: ");
   }
   return prices;
 }

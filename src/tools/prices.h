@@ -2,6 +2,8 @@
 #pragma once
 #include <perfpred/device.h>
 
+#include <nlohmann/json.hpp>
+
 #include <map>
 #include <string>
 
@@ -20,5 +22,8 @@ using Prices = std::map<std::string, Price, std::less<>>;
 /// @throws InputError with file and line for a device that is not known or that appears twice, a price below 0, or a
 /// second currency
 [[nodiscard]] Prices read_prices(const std::string& path, const DeviceCatalogue& devices);
+
+/// The same of the value of an option `prices`: the path of such a table, or an object of prices by device.
+[[nodiscard]] Prices prices_of(const nlohmann::json& value, const DeviceCatalogue& devices);
 
 }  // namespace perfpred

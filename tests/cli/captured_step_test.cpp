@@ -37,7 +37,7 @@ using testing::TemporaryFolder;
 class CapturedStep : public ::testing::Test {
  protected:
   json answer(std::vector<std::string> arguments) {
-    arguments.push_back("--json");
+    arguments.emplace_back("--json");
     const Finished finished = spawn(arguments);
     EXPECT_EQ(finished.exit_code, 0) << finished.err;
     return json::parse(finished.out, nullptr, false);
@@ -191,6 +191,30 @@ TEST_F(CapturedStep, IsPredictedInSecondsAStep) {
   EXPECT_THAT(testing::slurp(table), HasSubstr(",,,8,,,8000,,fp32,"));
 }
 
+TEST_F(CapturedStep, OfAModelsOwnRowsNeedsNoFolder) {
+  json known = linear_step();
+  known["ops"].erase(4);
+  const std::string file = folder_.write("known.json", known.dump());
+  add_graphs(file);
+  std::vector<AggregateRow> rows;
+  for (const std::int64_t size : {16, 32, 64, 128, 256, 512}) {
+    Workload workload;
+    workload.network = StepFile(file).name();
+    workload.batch_size = size;
+    workload.train_images = 1024;
+    workload.device = "T4";
+    workload.precision = Precision::fp32;
+    rows.push_back(testing::row_of(workload, 1 + 1e-5 * static_cast<double>(size)));
+  }
+  const std::string model = folder_.file("model.json");
+  TimeRegressor::fit(rows).save(model);
+  const json by_step = answer({program("predict"), "--model", model, "--step", file, "--batch-size", "48"});
+  EXPECT_TRUE(by_step["in_domain"]) << by_step;
+  EXPECT_EQ(answer({program("predict"), "--model", model, "--graphs", file, "--network", StepFile(file).name(),
+                    "--batch-size", "48"}),
+            by_step);
+}
+
 TEST_F(CapturedStep, RulesThatMatchNoOperatorAreNamed) {
   const std::string rules = folder_.write(
       "rules.txt", "mylib::unheard_of flops = in0\nmylib::unheard flops = in0\nmylib::attention flops = in0\n");
@@ -217,7 +241,7 @@ TEST_F(CapturedStep, ARuleChangesTheTime) {
 }
 
 TEST_F(CapturedStep, OptionsWithoutEffectAndWrongFilesAreRefused) {
-  const auto refused = [&](std::vector<std::string> arguments, const char* message) {
+  const auto refused = [&](const std::vector<std::string>& arguments, const char* message) {
     const Finished finished = spawn(arguments);
     EXPECT_EQ(finished.exit_code, 2);
     EXPECT_EQ(finished.out, "");

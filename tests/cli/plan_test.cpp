@@ -227,6 +227,60 @@ TEST_F(PlanProgram, ARowThatCannotBePredictedIsNamed) {
   expect_refusal(run(predicted, rows("Yours", "Mine")), 2, "device \"Yours\" is not known");
 }
 
+TEST_F(PlanProgram, ByAModelWorkloadsNeedNoMeasuredColumns) {
+  const std::string table =
+      "network,batch_size,precision,acc_mean\nresnet18,32,fp16,0.7\nresnet50,0,fp16,0.8\nresnet50,64,fp16,0.8\n";
+  const std::vector<std::string> asked = {"--budget-sec", "9:00:00", "--epochs", "1", "--devices", "T4,L4"};
+  std::vector<std::string> predicted = asked;
+  predicted.insert(predicted.end(), {"--time-source", "predicted"});
+  const json plan = run_json(predicted, table);
+  EXPECT_EQ(plan["n"], 2);
+  EXPECT_EQ(plan["value"], 0.7 + 0.8);
+  ASSERT_EQ(plan["left_out"].size(), 1U);
+  EXPECT_EQ(plan["left_out"][0]["key"], folder_.file("agg.csv") + ":3");
+  EXPECT_EQ(plan["left_out"][0]["reason"], "batch_size \"0\" is not a positive integer");
+  // A run costs what perfpred-predict says of an epoch.
+  for (const json& item : plan["items"]) {
+    const std::string key = item["key"];
+    const std::string network = key.substr(8, key.find(';') - 8);
+    const Finished answer =
+        spawn({program("predict"), "--network", network, "--batch-size", std::to_string(item["batch_size"].get<int>()),
+               "--precision", "fp16", "--device", item["device"].get<std::string>(), "--json"});
+    const json epoch = json::parse(answer.out);
+    EXPECT_EQ(epoch["key"], key);
+    EXPECT_NEAR(item["cost_sec"].get<double>(), epoch["time_sec"]["p50"].get<double>(), 0.5 + 1e-9);
+  }
+  expect_refusal(run(asked, table), 2, "column \"depth\" is missing");
+  std::vector<std::string> thr = predicted;
+  thr.insert(thr.end(), {"--value", "thr"});
+  const std::string without = "network,batch_size,precision\nresnet18,32,fp16\n";
+  EXPECT_EQ(run_json(thr, without)["n"], 1);
+  expect_refusal(run(predicted, without), 2, "no row has an accuracy");
+  expect_refusal(run(predicted, "network,batch_size,acc_mean\nresnet18,32,70\n"), 2, "acc_mean \"70\" is not a fraction");
+  expect_refusal(run(predicted, "network,batch_size,acc_mean\nnonet,32,0.7\n"), 2, "nonet");
+}
+
+TEST_F(PlanProgram, EachDeviceHasItsPrice) {
+  const std::string table =
+      header + row(2, 16, 32, "100", "500", "0.5", "T4") + row(3, 16, 32, "200", "300", "0.9", "L4");
+  const auto asked = [&](const char* prices) {
+    return std::vector<std::string>{"--budget-sec", "9999",        "--epochs", "9",
+                                    "--devices",    "Tesla T4,L4", "--prices", folder_.write("prices.csv", prices)};
+  };
+  const json plan = run_json(asked("device,price_per_hour,currency\nTesla T4,0.4,USD\nL4,0.8,USD\n"), table);
+  EXPECT_EQ(plan["currency"], "USD");
+  ASSERT_EQ(plan["items"].size(), 2U);
+  EXPECT_DOUBLE_EQ(plan["items"][0]["price"], 0.4 * 900 / 3600);
+  EXPECT_DOUBLE_EQ(plan["items"][1]["price"], 0.8 * 1800 / 3600);
+  EXPECT_DOUBLE_EQ(plan["price"], 0.1 + 0.4);
+  EXPECT_NE(run(asked("device,price_per_hour,currency\nT4,0.4,USD\nL4,0.8,USD\n"), table).out.find("price 0.50 USD"),
+            std::string::npos);
+  expect_refusal(run(asked("device,price_per_hour\nT4,0.4\n"), table), 2, "prices has no device \"L4\"");
+  std::vector<std::string> both = asked("device,price_per_hour\nT4,0.4\nL4,0.8\n");
+  both.insert(both.end(), {"--price-per-hour", "1"});
+  expect_refusal(run(both, table), 2, "--price-per-hour excludes --prices");
+}
+
 TEST_F(PlanProgram, TellsALimitFromACoverThatCannotBe) {
   // Every run must be made, and only an exact partition of their times fits: there is one, but no search finds it at
   // once.

@@ -11,6 +11,7 @@ import weakref
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from perfpred._library import Error
 from perfpred.capture.above import below_autograd
 from perfpred.capture.place import HOST, META, Places, is_meta, storage_of, swap
 from perfpred.capture.values import KnownValues, tensors_in
@@ -23,7 +24,7 @@ _LARGEST_WITH_VALUES = 4096
 _WRITTEN = {"self", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs", "momentum_buffer_list", "state_sums", "found_inf"}
 
 
-class CaptureError(RuntimeError):
+class CaptureError(Error, RuntimeError):
     """A step that cannot be captured; says the line of the user's program that asked for the impossible."""
 
 

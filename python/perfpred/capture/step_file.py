@@ -10,7 +10,18 @@ import torch
 from perfpred.capture.recorder import CaptureError
 
 _PRODUCTS = ("convolution", "mm", "addmm", "bmm", "baddbmm", "attention")
-_HALVES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
+HALVES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
+_TF32 = {(False, False): "fp32", (True, True): "tf32", (True, False): "default"}  # in convolutions, in matrix products
+SINGLE = (*_TF32.values(), "unknown")
+
+
+def precision_of(dtype):
+    """In which products of operands of a type compute: of float32 by what PyTorch is set to."""
+    if dtype in HALVES:
+        return HALVES[dtype]
+    if dtype == torch.float64:
+        return "fp64"
+    return _TF32.get((torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32), "unknown")
 
 
 def _precision(recorder):
@@ -20,13 +31,7 @@ def _precision(recorder):
         if op["name"].partition("::")[2] in _PRODUCTS and op["inputs"]:
             dtype = recorder.tensors[op["inputs"][0]][1]
             counts[dtype] = counts.get(dtype, 0) + 1
-    most = max(counts, key=counts.get) if counts else torch.float32
-    if most in _HALVES:
-        return _HALVES[most]
-    if most == torch.float64:
-        return "fp64"
-    tf32 = (torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32)
-    return {(False, False): "fp32", (True, True): "tf32", (True, False): "default"}.get(tf32, "unknown")
+    return precision_of(max(counts, key=counts.get) if counts else torch.float32)
 
 
 def _kept(recorder, ops):

@@ -8,10 +8,10 @@ import gc
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from perfpred.capture.step_file import HALVES, SINGLE, precision_of
 from perfpred.measure.errors import MeasureError
 from perfpred.measure.fields import OPTIMIZERS
 
-_HALVES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 _INPUTS = ("input_ids", "pixel_values", "inputs_embeds", "input_values")  # of transformers, which are called by names
 _PACKED = {"Linear4bit": "nf4", "Linear8bitLt": "int8"}  # layers of bitsandbytes
 
@@ -91,7 +91,7 @@ class Found:
         self.loader = self.loader or loader
 
     def _note_autocast(self, dtype):
-        self._autocast = self._autocast or (dtype if dtype in _HALVES else None)
+        self._autocast = self._autocast or (dtype if dtype in HALVES else None)
 
     def _note_call(self, module, args, kwargs):
         self.module = module
@@ -139,16 +139,15 @@ class Found:
                 sizes[p.dtype] = sizes.get(p.dtype, 0) + p.numel()
         return max(sizes, key=sizes.get) if sizes else torch.float32
 
-    def precision(self):
+    def set_precision(self):
+        """As perfpred.capture has it, whatever the device."""
         dtype = self._autocast or self._most_common_dtype()
-        if dtype in _HALVES:
-            return _HALVES[dtype]
-        if dtype == torch.float64:
-            return "fp64"
-        tf32 = (torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32)
-        if self.device().type == "cpu":
-            return "fp32"
-        return {(False, False): "fp32", (True, True): "tf32", (True, False): "default"}.get(tf32, "unknown")
+        return precision_of(dtype)
+
+    def precision(self):
+        """A CPU has no TF32: there is fp32 whatever is set."""
+        found = self.set_precision()
+        return "fp32" if found in SINGLE and self.device().type == "cpu" else found
 
     def optimizer(self):
         """A word of the vocabulary. Raises MeasureError for an optimizer that it lacks."""
@@ -165,7 +164,7 @@ class Found:
         packed = {_PACKED[type(m).__name__] for m in self._modules() if type(m).__name__ in _PACKED}
         if packed:
             known["weights"] = packed.pop()
-        elif dtype in _HALVES and _HALVES[dtype] == known["precision"]:
+        elif dtype in HALVES and HALVES[dtype] == known["precision"]:
             known["weights"] = known["precision"]
         if not any(o.defaults.get("fused") for o in self.optimizers()):
             known["optimizer_impl"] = "foreach"

@@ -124,6 +124,30 @@ def _replace(path, text, mode):
         raise
 
 
+def rename_network(path, former, name):
+    """Gives the rows of a network another name; a file that is not there yet stays away."""
+    while os.path.exists(path):
+        fd = _open_locked(path)
+        try:
+            text = _read(fd)
+            whole = text.rfind(b"\n") + 1
+            columns = _header(text[:whole], path)
+            if columns is None or "network" not in columns or former.encode() not in text:
+                return
+            at, lines, renamed = columns.index("network"), [], False
+            for line in text[:whole].split(b"\n"):
+                fields = next(csv.reader([line.decode("utf-8", "surrogateescape")]), [])
+                if len(fields) > at and fields[at] == former:
+                    fields[at], renamed = name, True
+                    line = _line(fields).rstrip(b"\n")
+                lines.append(line)
+            if renamed:
+                _replace(path, b"\n".join(lines) + text[whole:], os.fstat(fd).st_mode)
+            return
+        finally:
+            os.close(fd)
+
+
 def append(path, row):
     """Adds a row, a dictionary by column; what it lacks stays empty. If it throws, the file holds what it held before."""
     while True:

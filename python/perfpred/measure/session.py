@@ -5,7 +5,6 @@ import collections
 import contextlib
 import datetime
 import gc
-import hashlib
 import math
 import os
 import statistics
@@ -22,6 +21,7 @@ from perfpred.measure.callbacks import lightning_callback, trainer_callback
 from perfpred.measure.errors import MeasureError
 from perfpred.measure.fields import text_of
 from perfpred.measure.found import Found, first_call, replaced
+from perfpred.measure.graphs import Graphs, is_step_file, layout, of_file, read
 from perfpred.measure.monitor import Monitor, value_of
 from perfpred.measure.samples import MIN_SAMPLES, Z95, StepSamples, quantile
 
@@ -106,12 +106,15 @@ class measure:
                     break
 
     path: runs.csv, which is made where it is missing; other programs may append to it at the same time.
-    network: a name of perfpred's zoo, or any other of your own. Not needed with capture.
+    network: a name of perfpred's zoo, any other of your own, or a step file of perfpred.capture ("step.json"), which is
+        copied into graphs/ beside path. Not needed with capture.
     batch_size: samples of a micro-step; default: the first size of the first tensor that the network is called with.
     device: a torch.device or its name; default: where the network's parameters are.
     train_images: samples of an epoch; default: the length of the DataLoader's data set.
     capture: records the second step into graphs/ beside path, and names the network after the file. That step computes
-        nothing: it changes no weights.
+        nothing: it changes no weights. Where the folder has the same step at another batch size, both are joined into one
+        file, and are one network. A path of a folder: in place of graphs/; of a file ("step.json"): it is joined with that
+        file, which is made where it is missing.
     env: a free tag; rows of different tags are never put together. Default: "compile" for compiled networks.
     limit_sec: seconds of steps after which the time is what it is; default: 3 on a GPU, 15 on a CPU.
     fields: other columns of a workload, by name, in place of what is found: optimizer="lion", precision="bf16", classes=10,
@@ -141,14 +144,27 @@ class measure:
         self.done = False  # is the row written?
         self.row = None  # what was written, by column
         self.label = None  # what the samples say beside that: medians and means in seconds, and how they came about
-        given = dict(fields, network=network, batch_size=batch_size, train_images=train_images)
-        self._given = {name: text_of(name, value) for name, value in given.items() if value is not None}
-        if limit_sec is not None and not limit_sec > 0:
-            raise MeasureError(f"limit_sec {limit_sec} is not positive")
         if capture and network is not None:
             raise MeasureError("network and capture: the captured file names the network; say one of them")
-        self._device = None if device is None else torch.device(device)
-        self._captures = capture
+        self._step, self._step_path = None, None  # the document of the network's step file, and where it is
+        if is_step_file(network):
+            self._step_path = os.fspath(network)
+            self._step, network = read(self._step_path)
+        given = dict(fields, network=network, batch_size=batch_size, train_images=train_images)
+        self._given = {name: text_of(name, value) for name, value in given.items() if value is not None}
+        self._is_step = bool(capture) or self._given.get("network", "").startswith("step:")
+        if self._is_step:
+            for name in self._given:
+                if name not in _OF_STEP_FILE:
+                    raise MeasureError(f"{name}: of a network step:... the file says it")
+        if limit_sec is not None and not (isinstance(limit_sec, (int, float)) and limit_sec > 0):
+            raise MeasureError(f"limit_sec {limit_sec!r} is not a positive number")
+        self._graphs = self._graphs_of(capture)
+        try:
+            self._device = None if device is None else torch.device(device)
+        except (RuntimeError, TypeError):
+            raise MeasureError(f"device {device!r} is none of PyTorch's, as cpu and cuda:0 are") from None
+        self._captures = bool(capture)
         self._env = env
         self._limit_sec = limit_sec
         self._found = Found()
@@ -162,6 +178,19 @@ class measure:
         self._accumulated = 1
         self._workload = {}
         self._of_memory = {}  # columns of the row
+
+    def _graphs_of(self, capture):
+        """Where step files are kept. Raises MeasureError for a capture that is neither a Boolean nor a path."""
+        beside = os.path.join(os.path.dirname(os.path.abspath(self.path)), "graphs")
+        if isinstance(capture, bool) or capture is None:
+            return Graphs(beside)
+        if not isinstance(capture, (str, os.PathLike)) or not os.fspath(capture):
+            raise MeasureError(f"capture {capture!r} is neither True nor a path")
+        path = os.fspath(capture)
+        above = os.path.dirname(os.path.abspath(path))
+        if not os.path.isdir(above):
+            raise MeasureError(f"capture {path}: there is no folder {above}")
+        return Graphs(beside, path) if path.endswith(".json") else Graphs(path)
 
     def __enter__(self):
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -353,9 +382,8 @@ class measure:
         self._finish()
 
     def _enter_capture(self):
-        self._folder = os.path.join(os.path.dirname(os.path.abspath(self.path)), "graphs")
-        os.makedirs(self._folder, exist_ok=True)
-        self._temporary = os.path.join(self._folder, f".{os.getpid()}.json")
+        os.makedirs(self._graphs.folder, exist_ok=True)
+        self._temporary = os.path.join(self._graphs.folder, f".{os.getpid()}.json")
         self._session = captured_step(self._temporary, batch_size=self._workload["batch_size"])
         self._meta = _without_memory()  # the program's own
         self._session.__enter__()
@@ -368,10 +396,14 @@ class measure:
         self._give_memory(places)
         if not whole:
             return
-        with open(self._temporary, "rb") as file:
-            digits = hashlib.sha256(file.read()).hexdigest()[:12]
-        os.replace(self._temporary, os.path.join(self._folder, f"{digits}.json"))
-        self._workload = _of_step_file({**self._workload, "network": f"step:{digits}"})
+        captured, _ = read(self._temporary)
+        os.unlink(self._temporary)
+        document, name, former = self._graphs.add(captured)
+        if former is not None:
+            runs_file.rename_network(self.path, former, name)
+        of_step = {"network": name, "precision": document["precision"], "layout": layout(document)}
+        self._check_said(of_step)
+        self._workload = _of_step_file({**self._workload, **of_step})
 
     def _give_memory(self, places):
         """Gives zeros to the tensors that the program made in the captured step and still holds."""
@@ -385,25 +417,28 @@ class measure:
 
     # The row.
 
-    def _workload_of_first(self):
+    def _workload_of_first(self, ended=True):
         """The fields of the workload. Raises MeasureError for what is neither found nor said."""
         found, given = self._found, self._given
         if found.module is None:
             raise MeasureError("the first step called no torch.nn.Module that has something to train")
-        self._device = self._device or found.device()
+        device = found.device()
+        if self._device is not None and self._device.type != device.type:
+            raise MeasureError(f"device {self._device} is given, but the network is on {device}")
+        self._device = self._device or device
         if self._device.type not in _LIMIT_SEC:
             raise MeasureError(f"device {self._device}: is neither a CPU nor a CUDA device, whose steps are timed")
         known = dict(found.fields(), **given)
         known.setdefault("batch_size", found.batch_size)
         if "input" not in known and found.input:
             known["input"] = text_of("input", found.input)
-        if "optimizer" not in known:
+        if "optimizer" not in known and not self._is_step:
             known["optimizer"] = found.optimizer()
         if "classes" not in known and found.classes:
             known["classes"] = found.classes
         if "accumulate" not in known and self._accumulated > 1:
             known["accumulate"] = self._accumulated
-        for name in ("batch_size", "input", "train_images"):
+        for name in ("batch_size", "train_images") if self._is_step else ("batch_size", "input", "train_images"):
             if known.get(name) is None:
                 raise MeasureError(f"{name} is not known: say {name}=... of perfpred.measure")
         if "network" not in known and not self._captures:
@@ -413,10 +448,25 @@ class measure:
         known["device"] = _cpu_name() if self._device.type == "cpu" else torch.cuda.get_device_name(self._device)
         if not known.get("network", "").startswith("step:"):
             return known
-        for name in given:
-            if name not in (*_OF_STEP_FILE, "input"):  # input may be needed to find the batch
-                raise MeasureError(f"{name}: of a network step:... the file says it")
-        return _of_step_file(known)
+        return _of_step_file(self._as_in_file(known, self._accumulated if ended else None))
+
+    def _check_said(self, of_step):
+        """Raises MeasureError where something else was said than the step has."""
+        for name in ("precision", "layout"):
+            if self._given.get(name, of_step[name]) != of_step[name]:
+                raise MeasureError(f"{name} {self._given[name]} is given, but the step has {of_step[name]}")
+
+    def _as_in_file(self, fields, batches):
+        """Fields of a network step:..., as far as its file is known. Raises MeasureError if that is of another step."""
+        name, says_precision = fields["network"], "precision" in self._given
+        path = self._step_path or self._graphs.path_of(name)
+        if self._step is None and not os.path.exists(path):
+            return fields if says_precision else {**fields, "precision": self._found.set_precision()}
+        document = self._step or read(path)[0]
+        agreed = of_file(document, path, fields, batches, self._device.type == "cpu" and not says_precision)
+        self._check_said(agreed)
+        self._graphs.keep_file(path, name)
+        return agreed
 
     def _row(self, outcome, note):
         device = self._device
@@ -493,7 +543,7 @@ class measure:
         else:
             outcome = "failed"
         try:
-            self._workload = self._workload or self._workload_of_first()
+            self._workload = self._workload or self._workload_of_first(ended=False)
             if "network" not in self._workload:
                 raise MeasureError("its step was not captured yet, which names the network")
         except MeasureError as unknown:

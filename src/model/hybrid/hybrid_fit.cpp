@@ -81,8 +81,10 @@ class HybridFit {
   HybridFit(const TrainingTable& table, const HybridConstants& constants)
       : constants_(constants), control_(table.control), seed_(table.seed) {
     if (table.rows.size() < min_hybrid_rows) {
-      throw InputError(
-          fmt::format("{} rows are too few for a hybrid model: it needs {}", table.rows.size(), min_hybrid_rows));
+      throw InputError(fmt::format(
+          "{} rows are too few for a hybrid model: it needs {} where the peaks of the device are not known; "
+          "a row of a device file says them",
+          table.rows.size(), min_hybrid_rows));
     }
     constants_.process.run_noise = usual_run_noise(table.rows, constants.process.run_noise);
     model_->usual_noise = std::max(constants_.process.run_noise, usual_epoch_sem(table.rows));
