@@ -204,6 +204,7 @@ nlohmann::json to_json(const StepModel& model) {
           {"conditions", model.conditions},
           {"machine_width", model.machine_width},
           {"network_width", model.network_width},
+          {"pure_width", model.pure_width},
           {"source_width", model.source_width}};
 }
 
@@ -277,6 +278,7 @@ StepModel read_step_model(const nlohmann::json& json) {
   model.machine_width = width(json, "machine_width");
   model.network_width = width(json, "network_width");
   model.source_width = width(json, "source_width");
+  model.pure_width = width(json, "pure_width");
   return model;
 }
 

@@ -243,6 +243,25 @@ Spread spread_of(const std::map<Key, std::vector<double>>& groups, std::size_t u
   return spread;
 }
 
+/// All tensors in one type, as no framework trains by default.
+bool is_pure(const MachineKey& machine) { return machine.arithmetic != StepArithmetic::as_graph; }
+
+/// Errors of machines whose device is left out.
+class MachineErrors {
+ public:
+  void add(const MachineKey& machine, const std::string& device, double error) {
+    errors_[machine].push_back(error);
+    devices_.insert(device);
+  }
+  [[nodiscard]] bool empty() const { return errors_.empty(); }
+  /// Half width of the 90 % interval of what a machine's steps share.
+  [[nodiscard]] double width() const { return spread_of(errors_, devices_.size()).shared; }
+
+ private:
+  std::map<MachineKey, std::vector<double>> errors_;
+  std::set<std::string> devices_;
+};
+
 /// Errors of a network's steps, by the device that they ran on.
 using NetworkErrors = std::map<std::string, Moments>;
 
@@ -319,16 +338,14 @@ StepModel StepModel::fit(const std::vector<const StepRow*>& rows) {
   StepModel model;
   const StepFit fitted(model, joint, Learns::all);
 
-  std::map<MachineKey, std::vector<double>> of_machine;
+  MachineErrors mixed, pure;
   std::map<std::string, std::vector<double>> of_family;
-  std::set<std::string> devices;
   const auto device_of = [](const StepRow& row) { return canonical_device(row.gpu); };
   const auto family_of = [](const StepRow& row) { return row.network_family; };
   const std::vector<double> without_device = fitted.errors_without(device_of);
   const std::vector<double> without_family = fitted.errors_without(family_of);
   for (std::size_t i = 0; i < joint.size(); ++i) {
-    of_machine[joint[i]->machine].push_back(without_device[i]);
-    devices.insert(device_of(*joint[i]));
+    (is_pure(joint[i]->machine) ? pure : mixed).add(joint[i]->machine, device_of(*joint[i]), without_device[i]);
     if (machines.at(joint[i]->machine).size() < own_rows) {
       of_family[joint[i]->network_family].push_back(without_family[i]);
     }
@@ -338,7 +355,9 @@ StepModel StepModel::fit(const std::vector<const StepRow*>& rows) {
     const std::vector<double> errors = StepFit(model, own, Learns::parameters).errors_without(family_of);
     for (std::size_t i = 0; i < own.size(); ++i) of_family[own[i]->network_family].push_back(errors[i]);
   }
-  model.machine_width = spread_of(of_machine, devices.size()).shared;
+  model.machine_width = mixed.width();
+  model.pure_width = pure.empty() ? model.machine_width : pure.width();
+  if (mixed.empty()) model.machine_width = model.pure_width;
   model.source_width = width_of_sources(fitted, joint, model.machine_width);
   const Spread family = spread_of(of_family, of_family.size());
   model.network_width = std::hypot(family.shared, family.own);
@@ -407,7 +426,8 @@ StepModel::Estimate StepModel::predict(const StepRow& row) const {
   const KnownNetwork of_network = known(row.network, row.arithmetic);
   Estimate estimate;
   estimate.log_sec = log_step(row) + of_network.log_factor;
-  estimate.half_width = std::hypot(of_network.width, machines.count(row.machine) != 0 ? 0 : machine_width);
+  const double of_machine = is_pure(row.machine) ? pure_width : machine_width;
+  estimate.half_width = std::hypot(of_network.width, machines.count(row.machine) != 0 ? 0 : of_machine);
   return estimate;
 }
 

@@ -108,6 +108,7 @@ class StepModel {
   // a step of a network that was not measured.
   double machine_width = 0.7, network_width = 0.4;
   double source_width = 0.3;  ///< in place of machine_width, where others measured the device
+  double pure_width = 0.7;    ///< in place of machine_width, of steps that compute in one type throughout
 };
 
 }  // namespace perfpred
