@@ -77,8 +77,8 @@ PERFPRED_C_API void perfpred_catalogue_free(perfpred_catalogue* catalogue);
 
 /* ---- Networks of files, for the whole process ---- */
 
-/* A folder of step files (perfpred.capture) or exported graphs, by the digits in their names; or one step file. Before a
- * model is fitted or loaded that has rows of them. */
+/* A folder of step files (perfpred.capture) or exported graphs, by the digits in their names; or one step file. Before
+ * a model is fitted or loaded that has rows of them. */
 PERFPRED_C_API int perfpred_add_graphs(const char* folder);
 /* Rules that count operators of your own. */
 PERFPRED_C_API int perfpred_add_op_rules(const char* file);
@@ -155,9 +155,9 @@ PERFPRED_C_API int perfpred_forecast(const perfpred_model* model, const char* re
 PERFPRED_C_API int perfpred_aggregate(const char* options, char* buffer, size_t capacity, size_t* needed);
 
 /* options: {"runs_agg": file, "budget_sec": 3600, "epochs": 50} and, of the options of perfpred-plan, min_acc, value,
- * objective, confidence, startup_sec, gpus, devices (a list of names), price_per_hour or prices (prices.csv, or an object
- * of prices per hour by device), time_limit_sec, pareto, out, device_file. model: NULL for the measured times of the
- * rows; else the times are its predictions, its catalogue stands for device_file, and runs_agg may be a table of
+ * objective, confidence, startup_sec, gpus, devices (a list of names), price_per_hour or prices (prices.csv, or an
+ * object of prices per hour by device), time_limit_sec, pareto, out, device_file. model: NULL for the measured times of
+ * the rows; else the times are its predictions, its catalogue stands for device_file, and runs_agg may be a table of
  * workloads without measured columns, with acc_mean where accuracy is the value. */
 PERFPRED_C_API int perfpred_plan_create(const char* options, const perfpred_model* model, perfpred_plan** out);
 /* The document of `perfpred-plan --json`. */

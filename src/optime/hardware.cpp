@@ -157,6 +157,32 @@ double power_share_of(const Device& device, double peak) {
   return known ? power_share(device.arch, known->first, peak, known->second) : 1;
 }
 
+/// Waves and cache are second-order: a device whose specification does not name them is taken for a middling one.
+void set_multiprocessors(Hardware& hardware, const Device& device, double peak) {
+  hardware.sms = plausible(device, "sms", device.sms, 1, 1e4, 64);
+  hardware.threads = threads_per_sm * hardware.sms;
+  hardware.l2 = 1e6 * plausible(device, "l2_mb", device.l2_mb, 0.01, 1e4, 4);
+  hardware.l2_partitions = l2_partitions(device.arch, hardware.l2);
+  if (!device.sms || hardware.family == KernelFamily::none) return;
+  if (const auto clock = clock_of(device)) hardware.clock_bytes = hardware.bandwidth / hardware.sms / (*clock * 1e9);
+  if (is_of_vector_units(device, peak)) return;
+  if (const auto known = clock_and_power(device)) hardware.set_matrix_units(device.arch, known->first, known->second);
+}
+
+/// power_share_of(), but no less than what devices sustain that this one is at least as good as: it can run at their
+/// clock.
+double sustained_share(const Device& device, Precision precision, double peak) {
+  double sustained = power_share_of(device, peak);
+  if (sustained == 1) return 1;
+  for (const Device& worse : built_in_devices().devices()) {
+    const auto of_worse = worse.arch == device.arch ? worse.matrix_flops(precision) : std::nullopt;
+    if (!of_worse || !is_at_least(device, worse)) continue;
+    const double worse_peak = *of_worse / 1e12;
+    sustained = std::clamp(worse_peak / peak * power_share_of(worse, worse_peak), sustained, 1.0);
+  }
+  return sustained;
+}
+
 }  // namespace
 
 Hardware hardware_of(const Device& device, Precision precision) {
@@ -182,25 +208,8 @@ Hardware hardware_of(const Device& device, Precision precision) {
                        fp64 ? device.fp64_vector_tflops : device.fp32_vector_tflops, least, most, peak);
   if (precision == Precision::default_) plausible(device, "tf32_tflops", device.tf32_tflops, least, most, peak);
   hardware.bandwidth = 1e9 * plausible(device, "mem_bw_gbs", device.mem_bw_gbs, 1, 1e5);
-  // Waves and cache are second-order: a device whose specification does not name them is taken for a middling one.
-  hardware.sms = plausible(device, "sms", device.sms, 1, 1e4, 64);
-  hardware.threads = threads_per_sm * hardware.sms;
-  const auto clock = clock_of(device);
-  if (clock && device.sms && hardware.family != KernelFamily::none)
-    hardware.clock_bytes = hardware.bandwidth / hardware.sms / (*clock * 1e9);
-  hardware.l2 = 1e6 * plausible(device, "l2_mb", device.l2_mb, 0.01, 1e4, 4);
-  hardware.l2_partitions = l2_partitions(device.arch, hardware.l2);
-  hardware.power_share = power_share_of(device, peak);
-  if (const auto known = clock_and_power(device); known && device.sms && !is_of_vector_units(device, peak))
-    hardware.set_matrix_units(device.arch, known->first, known->second);
-  if (hardware.power_share == 1) return hardware;
-  // It can run at the clock of each device that it is at least as good as, and then sustains what that one does.
-  for (const Device& worse : built_in_devices().devices()) {
-    const auto of_worse = worse.arch == device.arch ? worse.matrix_flops(precision) : std::nullopt;
-    if (!of_worse || !is_at_least(device, worse)) continue;
-    const double share = *of_worse / *flops * power_share_of(worse, *of_worse / 1e12);
-    hardware.power_share = std::clamp(share, hardware.power_share, 1.0);
-  }
+  set_multiprocessors(hardware, device, peak);
+  hardware.power_share = sustained_share(device, precision, peak);
   return hardware;
 }
 

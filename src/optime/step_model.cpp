@@ -355,22 +355,25 @@ StepModel StepModel::fit(const std::vector<const StepRow*>& rows) {
     const std::vector<double> errors = StepFit(model, own, Learns::parameters).errors_without(family_of);
     for (std::size_t i = 0; i < own.size(); ++i) of_family[own[i]->network_family].push_back(errors[i]);
   }
-  model.machine_width = mixed.width();
+  model.machine_width = (mixed.empty() ? pure : mixed).width();
   model.pure_width = pure.empty() ? model.machine_width : pure.width();
-  if (mixed.empty()) model.machine_width = model.pure_width;
   model.source_width = width_of_sources(fitted, joint, model.machine_width);
   const Spread family = spread_of(of_family, of_family.size());
   model.network_width = std::hypot(family.shared, family.own);
 
+  model.learn_networks(rows);
+  return model;
+}
+
+void StepModel::learn_networks(const std::vector<const StepRow*>& rows) {
   std::map<ArithmeticKey, std::map<NetworkKey, NetworkErrors>> errors;
   for (const StepRow* row : rows) {
-    errors[row->arithmetic][row->network][device_of(*row)].add(std::log(row->sec) - model.log_step(*row));
+    errors[row->arithmetic][row->network][canonical_device(row->gpu)].add(std::log(row->sec) - log_step(*row));
   }
-  for (const auto& [arithmetic, networks] : errors) {
-    std::map<NetworkKey, KnownNetwork> known = known_networks(networks, model.network_width);
-    if (!known.empty()) model.networks.emplace(arithmetic, std::move(known));
+  for (const auto& [arithmetic, of_network] : errors) {
+    std::map<NetworkKey, KnownNetwork> known = known_networks(of_network, network_width);
+    if (!known.empty()) networks.emplace(arithmetic, std::move(known));
   }
-  return model;
 }
 
 void StepModel::probe(const MachineKey& machine, const std::vector<const StepRow*>& rows,

@@ -109,6 +109,10 @@ class StepModel {
   double machine_width = 0.7, network_width = 0.4;
   double source_width = 0.3;  ///< in place of machine_width, where others measured the device
   double pure_width = 0.7;    ///< in place of machine_width, of steps that compute in one type throughout
+
+ private:
+  /// Fills in what errors of networks' steps say beside everything else.
+  void learn_networks(const std::vector<const StepRow*>& rows);
 };
 
 }  // namespace perfpred
