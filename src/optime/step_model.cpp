@@ -262,6 +262,8 @@ class MachineErrors {
   std::set<std::string> devices_;
 };
 
+std::string device_of(const StepRow& row) { return canonical_device(row.gpu); }
+
 /// Errors of a network's steps, by the device that they ran on.
 using NetworkErrors = std::map<std::string, Moments>;
 
@@ -340,7 +342,6 @@ StepModel StepModel::fit(const std::vector<const StepRow*>& rows) {
 
   MachineErrors mixed, pure;
   std::map<std::string, std::vector<double>> of_family;
-  const auto device_of = [](const StepRow& row) { return canonical_device(row.gpu); };
   const auto family_of = [](const StepRow& row) { return row.network_family; };
   const std::vector<double> without_device = fitted.errors_without(device_of);
   const std::vector<double> without_family = fitted.errors_without(family_of);
@@ -368,7 +369,7 @@ StepModel StepModel::fit(const std::vector<const StepRow*>& rows) {
 void StepModel::learn_networks(const std::vector<const StepRow*>& rows) {
   std::map<ArithmeticKey, std::map<NetworkKey, NetworkErrors>> errors;
   for (const StepRow* row : rows) {
-    errors[row->arithmetic][row->network][canonical_device(row->gpu)].add(std::log(row->sec) - log_step(*row));
+    errors[row->arithmetic][row->network][device_of(*row)].add(std::log(row->sec) - log_step(*row));
   }
   for (const auto& [arithmetic, of_network] : errors) {
     std::map<NetworkKey, KnownNetwork> known = known_networks(of_network, network_width);

@@ -115,9 +115,11 @@ double least_seconds(const StepKernel& kernel, const Rates& rates) {
 std::vector<double> formula_seconds(const Rates& rates, const StepFormula& formula,
                                     std::span<const StepKernel> kernels) {
   if (rates.layers != nullptr) return rates.layers->kernel_seconds(kernels, rates.on);
-  std::vector<double> seconds;
-  for (const StepKernel& kernel : kernels)
-    seconds.push_back(std::max(formula.seconds(kernel), least_seconds(kernel, rates)));
+  std::vector<double> seconds(kernels.size());
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    seconds[i] = kernels[i].same_as == i ? std::max(formula.seconds(kernels[i]), least_seconds(kernels[i], rates))
+                                         : seconds[kernels[i].same_as];
+  }
   return seconds;
 }
 
@@ -245,8 +247,10 @@ void time_others(const OpModelState& state, const StepQuestion& asked, bool is_l
     auto known = others.find(own);
     if (known == others.end()) known = others.emplace(own, rates_for(state, asked, own, is_learned)).first;
     const Rates& rates = known->second;
+    StepKernel kernel = kernels[i];
+    kernel.same_as = 0;
     const KernelTimes alone = kernel_times(state.kernels, asked.step.graph(), rates,
-                                           rates.formula(rates.machine.effects.host), kernels.subspan(i, 1));
+                                           rates.formula(rates.machine.effects.host), std::span(&kernel, 1));
     times.sec[i] = alone.sec[0];
     times.width[i] = alone.width[0];
     times.rests_on[i] = alone.rests_on[0];
@@ -451,6 +455,7 @@ StepAnswer predict_step(const OpModelState& state, const StepQuestion& asked, bo
   const OpGraph& step = asked.step.graph();
   check_counts(step);
   std::vector<StepKernel> kernels = step_kernels(asked.step);
+  find_repeats(kernels);
   const TimedStep here = timed(state, asked, is_learned, kernels, std::nullopt);
   const auto& [rates, times, clocks] = here;
   const std::vector<std::size_t> longest_first = by_length(times);
@@ -474,6 +479,7 @@ LayerTime predict_own_kernels(const OpModelState& state, const LayerStep& layer,
   check_counts(step);
   KernelPart whole;
   whole.kernels = step_kernels(asked.step);
+  find_repeats(whole.kernels);
   whole.timed = timed(state, asked, is_learned, whole.kernels, std::nullopt);
   const KernelPart own = part_of(step, whole, [&](std::size_t op) { return layer.own[op]; });
   const auto of_phase = [&](Phase phase) {

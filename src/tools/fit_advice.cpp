@@ -34,6 +34,7 @@ class Adviser {
   Adviser(const TimeRegressor& model, const Workload& workload, const JobTerms& terms, const Forecast& job)
       : model_(model), workload_(workload), terms_(terms), job_(job) {
     terms_.find_largest_batch = false;
+    terms_.unstated.clear();  // advice says medians
   }
 
   /// Adds what the changes save, if the network can have them and they save something.
