@@ -29,6 +29,42 @@ TEST(Forecast, AStepOfManyBatchesIsAsWellKnownAsOneOfOne) {
   EXPECT_NEAR(width(16), width(1), 0.1 * width(1));
 }
 
+double step_sec(const TimeRegressor& model, const Workload& job) { return forecast(model, job, {}).step_sec.p50; }
+
+TEST(Forecast, BatchesOfAStepCountHoweverItIsExecuted) {
+  const TimeRegressor model = TimeRegressor::standard();
+  for (const auto& [field, value] : {std::pair("compiled", "1"), {"software", "xla"}, {"phases", "forward"}}) {
+    Workload job = with_field(Workload::zoo("resnet50", 32), field, value);
+    job.device = "A100-SXM4-80GB";
+    const double one = step_sec(model, job);
+    job.accumulate = 8;
+    EXPECT_GT(step_sec(model, job), 7 * one) << value;
+    EXPECT_LT(step_sec(model, job), 8.1 * one) << value;  // a worse device may hold one of them down
+  }
+}
+
+TEST(Forecast, ACompilerLosesNothingAndLoadingDataGainsNothing) {
+  const TimeRegressor model = TimeRegressor::standard();
+  for (const char* network : {"resnet50", "vgg16", "vit_b_16", "gpt2", "mobilenet_v2", "bert_base"}) {
+    for (const char* device : {"A100-SXM4-80GB", "RTX 4090", "T4", "H200", "A10"}) {
+      Workload job = Workload::zoo(network, 32);
+      job.device = device;
+      job.precision = Precision::fp16;
+      const double eager = step_sec(model, job);
+      EXPECT_LE(step_sec(model, with_field(job, "compiled", "1")), eager) << network << " " << device;
+      EXPECT_GE(step_sec(model, with_field(job, "loader", "included")), eager) << network << " " << device;
+    }
+  }
+}
+
+TEST(Forecast, TheLayoutOfImagesIsNothingToTexts) {
+  const TimeRegressor model = TimeRegressor::standard();
+  Workload job = Workload::zoo("gpt2", 4);
+  job.device = "A10";
+  job.precision = Precision::fp16;
+  EXPECT_EQ(step_sec(model, job), step_sec(model, with_field(job, "layout", "nhwc")));
+}
+
 TEST(Forecast, TermsOutOfRangeAreRefused) {
   const TimeRegressor model = TimeRegressor::fit(made_up_rows());
   const Workload job = Workload::cifar_cnn(3, 32, 128);

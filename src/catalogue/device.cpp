@@ -94,7 +94,7 @@ const Columns<Device>& columns() {
 
 /// An architecture with the catalogue's spelling, if it begins as one of the catalogue's but for case and punctuation
 /// (`ampere`, `CDNA 3`): what depends on it compares texts.
-std::string canonical_arch(std::string arch) {
+std::string canonical_arch(const std::string& arch) {
   const std::string begin = bare(arch);
   std::string_view longest;
   for (const Device& device : built_in_devices().devices()) {
@@ -152,7 +152,7 @@ std::vector<Device> read_devices(CsvReader& csv, bool own) {
     table.read(csv, device);
     if (own) {
       check_name(device, csv.place("name"));
-      device.arch = canonical_arch(std::move(device.arch));
+      device.arch = canonical_arch(device.arch);
     }
     if (!names.insert(bare(device.name)).second) {
       throw InputError(fmt::format("{}device \"{}\" appears twice", csv.place("").prefix(), device.name));
@@ -235,7 +235,8 @@ std::optional<std::pair<std::string_view, double>> split_memory(std::string_view
   text = text.substr(0, text.find_last_not_of(between) + 1);
   const std::size_t begin = text.find_last_not_of(digits) + 1;
   const std::string number(text.substr(begin));
-  if (begin == 0 || number.empty() || number.size() > 4 || between.find(text[begin - 1]) == between.npos) return {};
+  if (begin == 0 || number.empty() || number.size() > 4 || between.find(text[begin - 1]) == std::string_view::npos)
+    return {};
   return std::pair(text.substr(0, begin), std::stod(number));
 }
 
@@ -382,7 +383,7 @@ std::vector<std::string> DeviceCatalogue::add(const std::string& path) {
 void DeviceCatalogue::add(Device device) {
   check_device(device);
   check_balance(device, {});
-  device.arch = canonical_arch(std::move(device.arch));
+  device.arch = canonical_arch(device.arch);
   put(devices_, std::move(device));
   make_index();
 }

@@ -122,11 +122,12 @@ class Unstated {
 
   [[nodiscard]] std::vector<Narrowing> narrow_by(const Quantiles& answer) const {
     constexpr std::size_t most = 2;
+    constexpr double least_gain = 0.98;  // of the width: what gains less is not worth asking for
     std::vector<Narrowing> fields;
     for (const auto& [field, width] : widths_) {
-      if (fields.size() == most) break;
-      const double all = half_width(answer);
-      fields.push_back({std::string(field), std::sqrt(std::max(0.0, all * all - width * width))});
+      const double all = half_width(answer), narrowed = std::sqrt(std::max(0.0, all * all - width * width));
+      if (fields.size() == most || narrowed > least_gain * all) break;
+      fields.push_back({std::string(field), narrowed});
     }
     return fields;
   }

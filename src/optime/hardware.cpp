@@ -163,9 +163,12 @@ void set_multiprocessors(Hardware& hardware, const Device& device, double peak) 
   hardware.threads = threads_per_sm * hardware.sms;
   hardware.l2 = 1e6 * plausible(device, "l2_mb", device.l2_mb, 0.01, 1e4, 4);
   hardware.l2_partitions = l2_partitions(device.arch, hardware.l2);
-  if (!device.sms || hardware.family == KernelFamily::none) return;
-  if (const auto clock = clock_of(device)) hardware.clock_bytes = hardware.bandwidth / hardware.sms / (*clock * 1e9);
-  if (is_of_vector_units(device, peak)) return;
+  if (hardware.family == KernelFamily::none) return;
+  constexpr double lanes_flops = 256;  // of a multiprocessor in a clock, from Ampere's consumer chips on but for A100
+  const auto clock = clock_of(device);
+  const double clocks = clock && device.sms ? hardware.sms * *clock * 1e9 : hardware.vector_flops / lanes_flops;
+  hardware.clock_bytes = hardware.bandwidth / clocks;
+  if (!device.sms || is_of_vector_units(device, peak)) return;
   if (const auto known = clock_and_power(device)) hardware.set_matrix_units(device.arch, known->first, known->second);
 }
 

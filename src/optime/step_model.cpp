@@ -28,6 +28,8 @@ constexpr MachineEffects effect_deviation = {0.2, 0.25, host_deviation}, probe_d
 /// Pageable memory comes at about 4 GB/s; a batch that is made on the device takes nothing.
 constexpr NormalPrior input_byte_sec = {-23, 0.7};
 constexpr double condition_deviation = 0.2;
+/// Of a condition that can only take time: the logarithm of its share.
+constexpr NormalPrior added_share = {-3.5, 0.7};
 constexpr double own_parameter_factor = 2;  // of the priors' deviations, for parameters of a machine's own
 // MapProblem's, of log steps; docs/notes/optime.md, Copies to channels-last memory.
 constexpr double step_knee = 0.05, step_noise = 0.1, probe_step_noise = 0.03;
@@ -40,6 +42,9 @@ constexpr std::array<double, 4> shrinkages = {0.3, 1, 3, 10};
 constexpr std::size_t least_rows = 8;
 /// A machine with so many rows has parameters of its own.
 constexpr std::size_t own_rows = 100;
+
+/// Whether a step takes longer under a condition, whatever it is: data are loaded beside what is computed.
+bool only_adds(const std::string& word) { return word == "loader=included"; }
 
 Eigen::Index at(std::size_t i) { return static_cast<Eigen::Index>(i); }
 
@@ -129,7 +134,7 @@ class StepFit {
       for (const std::string& word : row->conditions) {
         if (learns != Learns::all) break;
         const auto [condition, is_new] = of_condition.try_emplace(word);
-        if (is_new) condition->second = unknown({0, condition_deviation});
+        if (is_new) condition->second = unknown(only_adds(word) ? added_share : NormalPrior{0, condition_deviation});
         places.conditions.push_back(condition->second);
       }
       places_.push_back(std::move(places));
@@ -161,7 +166,7 @@ class StepFit {
       machine.arithmetic = row.arithmetic;
       if (places_[i].compute < 0) machine.parameters = StepParameters(model.parameters);
       for (std::size_t c = 0; c < places_[i].conditions.size(); ++c)
-        model.conditions[row.conditions[c]] = x[places_[i].conditions[c]];
+        model.conditions[row.conditions[c]] = of_condition(x, i, c);
     }
   }
 
@@ -181,11 +186,17 @@ class StepFit {
     return (StepFormula(p, row.device, effects(x, i)).*ask)(*row.kernels, input_sec, row.whole);
   }
 
-  /// Logarithm of the factor of a row's conditions.
+  /// Logarithm of the factor of one of a row's conditions.
+  [[nodiscard]] double of_condition(const Eigen::VectorXd& x, std::size_t i, std::size_t c) const {
+    const double value = x[places_[i].conditions[c]];
+    return only_adds(rows_[i]->conditions[c]) ? std::exp(value) : value;
+  }
+
+  /// The same of all of them.
   [[nodiscard]] double of_conditions(const Eigen::VectorXd& x, std::size_t i) const {
     if (places_[i].conditions.empty()) return model_.of_conditions(rows_[i]->conditions);
     double sum = 0;
-    for (const Eigen::Index place : places_[i].conditions) sum += x[place];
+    for (std::size_t c = 0; c < places_[i].conditions.size(); ++c) sum += of_condition(x, i, c);
     return sum;
   }
 
@@ -207,7 +218,8 @@ class StepFit {
                                          {places.source, own.input}}) {
         if (place >= 0) row[place] = slope;
       }
-      for (const Eigen::Index place : places.conditions) row[place] = 1;
+      for (std::size_t c = 0; c < places.conditions.size(); ++c)
+        row[places.conditions[c]] = only_adds(rows_[i]->conditions[c]) ? of_condition(x, i, c) : 1;
     }
   }
 

@@ -67,6 +67,17 @@ struct Rates {
   }
 };
 
+/// Of the images, where most of what is multiplied are convolutions; to other steps it is nothing.
+Layout layout_of(const OpGraph& step) {
+  double convolved = 0, all = 0;
+  for (const Op& op : step.ops()) {
+    if (!is_conv_or_matmul(op.kind)) continue;
+    all += op.flops;
+    if (is_convolution(op.kind)) convolved += op.flops;
+  }
+  return convolved > all / 2 ? step.layout() : Layout::nchw;
+}
+
 Rates rates_for(const OpModelState& state, const StepQuestion& asked, Precision precision, bool is_learned) {
   Rates rates;
   rates.precision = precision;
@@ -78,7 +89,7 @@ Rates rates_for(const OpModelState& state, const StepQuestion& asked, Precision 
   if (const auto found = state.measured.rates.find({name, precision}); found != state.measured.rates.end())
     rates.layers = &found->second;
   rates.machine =
-      known_machine(state.steps, {{}, name, precision, StepArithmetic::as_graph, asked.step.graph().layout()},
+      known_machine(state.steps, {{}, name, precision, StepArithmetic::as_graph, layout_of(asked.step.graph())},
                     rates.on.chip, arithmetic_key(precision, rates.on, StepArithmetic::as_graph));
   const bool family = knows_family(rates.on.matrix.family);
   rates.provenance = rates.machine.measured ? Provenance::probe

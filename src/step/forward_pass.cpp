@@ -11,6 +11,7 @@ class ForwardPass {
  public:
   explicit ForwardPass(const OpGraph& step) : step_(step), made_(step.tensors().size(), no_tensor) {
     pass_.set_layout(step.layout());
+    pass_.set_repeats(step.repeats());
     for (const std::string& name : step.layer_names()) pass_.add_layer(name);
     for (const std::string& name : step.op_names()) pass_.add_op_name(name);
     for (TensorId id = 0; id < made_.size(); ++id) {  // as when it is trained: memory holds all of them
@@ -72,6 +73,8 @@ class ForwardPass {
     kept.name = op.name;
     kept.type = op.type;
     kept.flops = op.flops;
+    kept.cell_flops = op.cell_flops;
+    kept.dispatched = op.dispatched;
     if (norm) return;
     kept.bytes_read = op.bytes_read;
     kept.bytes_written = op.bytes_written;

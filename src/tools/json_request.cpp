@@ -119,6 +119,8 @@ void add_step_fields(std::vector<SweptField>& fields, const StepFile& file, std:
   }
   fields.push_back({"network", {file.name()}});
   fields.push_back({"precision", {std::string(to_string(file.precision()))}});
+  if (file.compiled() && !is_given(fields, "compiled") && !is_given(fields, "software") && swept != "compiled")
+    fields.push_back({"compiled", {"1"}});
   if (!is_given(fields, "batch_size") && swept != "batch_size")
     fields.push_back({"batch_size", {std::to_string(file.batch_size())}});
 }

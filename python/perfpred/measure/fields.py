@@ -8,6 +8,7 @@ from perfpred.measure.errors import MeasureError
 OPTIMIZERS = (
     "none sgd momentum nesterov adam adamw adagrad adadelta rmsprop adam8bit adamw8bit paged_adamw8bit adafactor lion muon lamb"
 ).split()
+FUSED = "sgd momentum nesterov adam adamw adagrad".split()  # of which PyTorch has a fused and a foreach form
 _WORDS = {
     "optimizer": OPTIMIZERS,
     "precision": "fp32 tf32 bf16 fp16 fp64 default unknown".split(),

@@ -19,7 +19,7 @@ from perfpred.capture.session import capture as captured_step
 from perfpred.measure import runs_file
 from perfpred.measure.callbacks import lightning_callback, trainer_callback
 from perfpred.measure.errors import MeasureError
-from perfpred.measure.fields import text_of
+from perfpred.measure.fields import FUSED, text_of
 from perfpred.measure.found import Found, first_call, replaced
 from perfpred.measure.graphs import Graphs, is_step_file, layout, of_file, read
 from perfpred.measure.monitor import Monitor, value_of
@@ -434,6 +434,8 @@ class measure:
             known["input"] = text_of("input", found.input)
         if "optimizer" not in known and not self._is_step:
             known["optimizer"] = found.optimizer()
+        if "optimizer" in known and known["optimizer"] not in FUSED and "optimizer_impl" not in given:
+            known.pop("optimizer_impl", None)  # has no effect on the others
         if "classes" not in known and found.classes:
             known["classes"] = found.classes
         if "accumulate" not in known and self._accumulated > 1:
@@ -478,6 +480,7 @@ class measure:
             epochs=0,
             params=self._found.params(),
             epoch_times_json="[]",
+            compiled="1" if self._found.compiled() else "",
             env=self._env or ("compile" if self._found.compiled() else ""),
             host=os.uname().nodename,
             load=self._load,

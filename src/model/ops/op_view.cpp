@@ -96,9 +96,17 @@ DeviceCatalogue OpPrior::with_own_devices(DeviceCatalogue devices) const {
 }
 
 StepAnswer OpPrior::answer(const Workload& workload, const ExecutedStep& step, const Device& device) const {
-  return OpModelAccess::predict(
+  StepAnswer answer = OpModelAccess::predict(
       *model_, {step, device, workload.precision, workload.cuda_graph, conditions_of(workload),
                 network_key(std::string(workload.network.family()), workload.input.back(), conditions_of(workload))});
+  if (!is_compiled(workload)) return answer;
+  // What a compiler cannot make faster it leaves as it is.
+  Workload eager = workload;
+  eager.compiled = false;
+  eager.software = workload.software == Software::xla ? Software::tensorflow : Software::pytorch;
+  const double of_eager = this->answer(eager, *executed_step(eager, device.kind), device).time.sec.p50;
+  if (of_eager < answer.time.sec.p50) scale(answer.time, of_eager / answer.time.sec.p50);
+  return answer;
 }
 
 double OpPrior::steps_of(const Workload& workload, const Device& device, double step_sec) const {

@@ -43,19 +43,9 @@ class Fusion {
   }
 
   OpGraph build() {
-    OpGraph to;
-    to.reserve(from_.layer_names().size(), chains_.size(), from_.tensors().size());
-    for (TensorId id = 0; id < from_.tensors().size(); ++id) {
-      const Tensor& tensor = from_.tensors()[id];
-      const TensorId made = tensor.storage == id ? to.add_tensor(from_.shape(id), tensor.type, tensor.role)
-                                                 : to.add_view(tensor.storage, from_.shape(id), tensor.type);
-      to.set_role(made, tensor.role);
-    }
-    to.set_layout(from_.layout());
-    for (const std::string& name : from_.layer_names()) to.add_layer(name);
-    for (const std::string& name : from_.op_names()) to.add_op_name(name);
+    OpGraph to = from_.without_ops();
     const std::int32_t fused = to.add_op_name("fused");
-    for (const Chain& chain : chains_) chain.ops.size() == 1 ? keep(to, chain) : fuse(to, chain, fused);
+    for (const Chain& chain : chains_) add(to, chain, fused);
     for (const auto& [op, storage] : from_.frees()) to.set_freed_after(storage, chain_of_[std::min(op, last_op())]);
     return to;
   }
@@ -148,17 +138,6 @@ class Fusion {
     }
   }
 
-  void keep(OpGraph& to, const Chain& chain) const {
-    const Op& op = from_.ops()[chain.ops.front()];
-    Op& made = to.add_op(op.kind, op.phase, op.layer, from_.inputs(op), from_.outputs(op), op.transposed);
-    made.type = op.type;
-    made.name = op.name;
-    made.flops = op.flops;
-    made.bytes_read = op.bytes_read;
-    made.bytes_written = op.bytes_written;
-    made.dispatched = op.dispatched;
-  }
-
   /// What a kernel of several operators reads that it did not make, and writes that others read.
   struct Moved {
     std::vector<TensorId> in, out;
@@ -188,7 +167,11 @@ class Fusion {
     return *leading;
   }
 
-  void fuse(OpGraph& to, const Chain& chain, std::int32_t name) const {
+  void add(OpGraph& to, const Chain& chain, std::int32_t name) const {
+    if (chain.ops.size() == 1) {
+      to.add_copy(from_, from_.ops()[chain.ops.front()]);
+      return;
+    }
     Moved moved;
     double flops = 0;
     for (const std::size_t i : chain.ops) {
