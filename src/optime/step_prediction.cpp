@@ -297,7 +297,9 @@ struct TimedStep {
 /// Half width of the 90 % interval of the step's log time. Errors of one device's kernels go together; the host's are a
 /// factor of two, or what the hosts that the device may have differ by.
 double half_width(const OpGraph& step, const TimedStep& timed, const std::vector<StepKernel>& kernels) {
-  const auto& [rates, times, clocks] = timed;
+  const Rates& rates = timed.rates;
+  const KernelTimes& times = timed.times;
+  const StepClocks& clocks = timed.clocks;
   const double total = clocks.total_sec, on_device = std::min(1.0, clocks.device_sec / total);
   double host_width = (1 - on_device) * unknown_half_width;
   const HostRange& hosts = rates.machine.hosts;
