@@ -100,8 +100,8 @@ TEST(KernelTime, ALimitOfPowerSlowsFullDevicesOnly) {
   EXPECT_NEAR(slower(64), 1, 0.05);
 }
 
-// Forward passes of timm's vit_gigantic_patch14_224 run at 139 TFLOP/s on an RTX 4090 and at 204 on an RTX PRO 6000 Max-Q,
-// of 165 and 439 at the peak (timm, results/benchmark-infer-amp-*): products take most of them.
+// Forward passes of timm's vit_gigantic_patch14_224 run at 139 TFLOP/s on an RTX 4090 and at 204 on an RTX PRO 6000
+// Max-Q, of 165 and 439 at the peak (timm, results/benchmark-infer-amp-*): products take most of them.
 TEST(KernelTime, UnitsOfHalfTheRateComeNearTheirPeakAndALimitOf300WattsIsFarFromIt) {
   const auto rate = [](const char* device) {
     Kernel kernel;

@@ -7,9 +7,9 @@
 
 namespace perfpred {
 
-/// execute(workload.graph(), device, is_compiled(workload)); of DeviceKind::other the graph itself. Each thread keeps the steps that it asked
-/// for last: asked for one again, it gets the same one, and of another batch size the same one re-sized, if the step
-/// grows with its batch alone (StepGrowth). A file's steps are not kept.
+/// execute(workload.graph(), device, is_compiled(workload)); of DeviceKind::other the graph itself. Each thread keeps
+/// the steps that it asked for last: asked for one again, it gets the same one, and of another batch size the same one
+/// re-sized, if the step grows with its batch alone (StepGrowth). A file's steps are not kept.
 /// @param at_hand  a graph to execute in place of the workload's own, or null
 /// @throws InputError as Workload::graph()
 [[nodiscard]] std::shared_ptr<const ExecutedStep> executed_step(const Workload& workload, DeviceKind device,

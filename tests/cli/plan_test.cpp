@@ -256,7 +256,8 @@ TEST_F(PlanProgram, ByAModelWorkloadsNeedNoMeasuredColumns) {
   const std::string without = "network,batch_size,precision\nresnet18,32,fp16\n";
   EXPECT_EQ(run_json(thr, without)["n"], 1);
   expect_refusal(run(predicted, without), 2, "no row has an accuracy");
-  expect_refusal(run(predicted, "network,batch_size,acc_mean\nresnet18,32,70\n"), 2, "acc_mean \"70\" is not a fraction");
+  expect_refusal(run(predicted, "network,batch_size,acc_mean\nresnet18,32,70\n"), 2,
+                 "acc_mean \"70\" is not a fraction");
   expect_refusal(run(predicted, "network,batch_size,acc_mean\nnonet,32,0.7\n"), 2, "nonet");
 }
 
