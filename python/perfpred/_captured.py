@@ -10,7 +10,6 @@ from perfpred._library import InputError
 
 _HALVES = {"bf16": "bfloat16", "fp16": "float16"}
 _SPELLINGS = {"bfloat16": "bf16", "float32": "fp32", **dict.fromkeys(("amp", "mixed", "half", "float16"), "fp16")}
-_TF32 = {"fp32": (False, False), "tf32": (True, True), "default": (True, False)}  # in convolutions, in matrix products
 _OPTIMIZERS = {
     "adam": "Adam",
     "adamw": "AdamW",
@@ -40,11 +39,12 @@ def _made_optimizer(optimizer: Any, parameters: Any) -> Any:
 def _set_to(precision: Optional[str]) -> Iterator[None]:
     """PyTorch, set to one of the precisions of float32; to another one, or None, as it is."""
     import torch
+    from perfpred.capture.step_file import TF32
 
     places = (torch.backends.cudnn, torch.backends.cuda.matmul)
     before = [place.allow_tf32 for place in places]
     try:
-        for place, allowed in zip(places, _TF32.get(precision or "", before)):
+        for place, allowed in zip(places, TF32.get(precision or "", before)):
             place.allow_tf32 = allowed
         yield
     finally:

@@ -11,8 +11,8 @@ from perfpred.capture.recorder import CaptureError
 
 _PRODUCTS = ("convolution", "mm", "addmm", "bmm", "baddbmm", "attention")
 HALVES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
-_TF32 = {(False, False): "fp32", (True, True): "tf32", (True, False): "default"}  # in convolutions, in matrix products
-SINGLE = (*_TF32.values(), "unknown")
+TF32 = {"fp32": (False, False), "tf32": (True, True), "default": (True, False)}  # in convolutions, in matrix products
+SINGLE = (*TF32, "unknown")
 
 
 def precision_of(dtype):
@@ -21,7 +21,8 @@ def precision_of(dtype):
         return HALVES[dtype]
     if dtype == torch.float64:
         return "fp64"
-    return _TF32.get((torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32), "unknown")
+    allowed = (torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32)
+    return next((name for name, of_it in TF32.items() if of_it == allowed), "unknown")
 
 
 def _precision(recorder):
