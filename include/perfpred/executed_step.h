@@ -35,12 +35,13 @@ class PERFPRED_API ExecutedStep {
 [[nodiscard]] PERFPRED_API Precision product_precision(DataType type, Precision asked);
 
 /// @param step  as Workload::graph(), StepFile::graph() or a trace gives it
-/// @param compiled  chains of elementwise operators are one, which reads what is not its own once and writes what
-/// others
-///                  read once; on a GPU images lie in channels-last memory
+/// @param compiled  a chain of elementwise operators is one kernel: it reads what comes from outside once, and writes
+///                  what is needed outside once. On a GPU images lie in channels-last memory
 [[nodiscard]] PERFPRED_API ExecutedStep execute(OpGraph step, DeviceKind device, bool compiled = false);
 
-/// Whether a compiler fuses the operators of the workload: torch.compile, or XLA (also JAX's).
+/// Whether a compiler fuses operators: torch.compile, or XLA (also JAX's).
+/// @param compiled, software  fields of a workload
+[[nodiscard]] PERFPRED_API bool is_compiled(bool compiled, Software software);
 [[nodiscard]] PERFPRED_API bool is_compiled(const Workload& workload);
 
 }  // namespace perfpred

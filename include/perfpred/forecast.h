@@ -20,8 +20,8 @@ struct JobTerms {
   std::optional<double> budget_sec = {};      ///< > 0
   std::int64_t reserved_by_others = 0;        ///< bytes of the device's memory that other programs hold, >= 0
   bool find_largest_batch = false;            ///< takes some ten times as long as the rest of a forecast
-  /// Fields of the workload that nobody stated, of `layout`, `compiled`, `software` and `loader`: the interval is wide
-  /// enough for their other values, too, unless runs of the workload are known.
+  /// Fields of the workload that nobody stated. The interval is wide enough for other values of those among `layout`,
+  /// `compiled`, `software` and `loader`, too, unless runs of the workload are known.
   std::vector<std::string> unstated = {};
 };
 

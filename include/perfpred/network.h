@@ -72,8 +72,8 @@ class PERFPRED_API Shape {
 [[nodiscard]] PERFPRED_API std::span<const std::string_view> known_transformers();
 
 /// Makes the network of a config.json of Hugging Face's transformers known. @returns its name, `config:` and the first
-/// 12 hexadecimal digits of the file's SHA-256. @throws InputError for a file that is none, an architecture that is not
-/// known (with the nearest), a size that is missing or wrong
+/// 12 hexadecimal digits of the file's SHA-256. @throws InputError for another file, an architecture that is not known
+/// (with the nearest), a size that is missing or wrong
 PERFPRED_API std::string add_config(const std::string& path);
 
 }  // namespace perfpred

@@ -24,7 +24,7 @@ struct RunFacts {
 /// The run whose log other software wrote: MLPerf's MLLOG, trainer_state.json of Hugging Face, TensorBoard event files,
 /// tables of Keras, Lightning, Ultralytics and fastai (docs/guides/aggregating.md says what each of them knows). The
 /// format is found by content. What the log does not say is empty; its workload comes from `facts` as well.
-/// @throws InputError for a file that is none of these or is damaged, that does not say how long training took, or
+/// @throws InputError for a file that has another format or is damaged, that does not say how long training took, or
 /// whose run would not be one that read_runs() accepts; a field that neither side has, or in which they differ, is
 /// named
 [[nodiscard]] PERFPRED_API Run read_training_log(const std::string& path, const RunFacts& facts = {});

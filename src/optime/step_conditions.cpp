@@ -19,11 +19,6 @@ std::vector<std::string> words_of(const StepConditions& conditions) {
   return words;
 }
 
-bool is_compiled(const StepConditions& conditions) {
-  Workload workload;
-  workload.compiled = conditions.compiled;
-  workload.software = conditions.software;
-  return is_compiled(workload);
-}
+bool is_compiled(const StepConditions& conditions) { return is_compiled(conditions.compiled, conditions.software); }
 
 }  // namespace perfpred

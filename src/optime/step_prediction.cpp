@@ -191,9 +191,9 @@ Neighbours neighbours_in(const KernelModel& model, const Device& device, Precisi
 }
 
 /// A sum of many terms takes no longer than its halves one after the other.
-double seconds_on(const KernelModel& model, const Kernel& kernel, const Hardware& on) {
+/// @param sec  of the whole sum
+double seconds_in_parts(const KernelModel& model, const Kernel& kernel, const Hardware& on, double sec) {
   constexpr double long_sum = 8192;  // docs/notes/optime.md, What was worth how much
-  double sec = std::exp(model.predict(kernel, on, false).log_sec);
   if (kernel.kind == KernelClass::softmax || kernel.kind == KernelClass::layernorm) return sec;
   Kernel part = kernel;
   for (double parts = 2; part.k > long_sum; parts *= 2) {
@@ -204,11 +204,15 @@ double seconds_on(const KernelModel& model, const Kernel& kernel, const Hardware
 }
 
 /// A device without rows is expected to be no slower than a worse one with rows, and no faster than a better one.
-double seconds_of_class(const KernelModel& model, const Kernel& kernel, const Hardware& on,
+/// @param log_sec  that the model says of the kernel on the device itself
+double seconds_of_class(const KernelModel& model, const Kernel& kernel, const Hardware& on, double log_sec,
                         const Neighbours& neighbours) {
-  double sec = seconds_on(model, kernel, on);
-  for (const Hardware& worse : neighbours.worse) sec = std::min(sec, seconds_on(model, kernel, worse));
-  for (const Hardware& better : neighbours.better) sec = std::max(sec, seconds_on(model, kernel, better));
+  const auto seconds_on = [&](const Hardware& other) {
+    return seconds_in_parts(model, kernel, other, std::exp(model.predict(kernel, other, false).log_sec));
+  };
+  double sec = seconds_in_parts(model, kernel, on, std::exp(log_sec));
+  for (const Hardware& worse : neighbours.worse) sec = std::min(sec, seconds_on(worse));
+  for (const Hardware& better : neighbours.better) sec = std::max(sec, seconds_on(better));
   return sec;
 }
 
@@ -236,7 +240,7 @@ KernelTimes kernel_times(const KernelModels& models, const OpGraph& step, const 
         const auto [neighbours, is_first] = neighbours_by_class.try_emplace(kernel->kind);
         if (is_first) neighbours->second = neighbours_in(*of_class, *rates.device, rates.precision);
         estimate = of_class->predict(*kernel, rates.on.matrix, false);
-        sec = seconds_of_class(*of_class, *kernel, rates.on.matrix, neighbours->second);
+        sec = seconds_of_class(*of_class, *kernel, rates.on.matrix, estimate.log_sec, neighbours->second);
       }
       times.sec[i] = sec;
       if (is_half(rates.precision) && kernels[i].group == StepGroup::product && !kernels[i].aligned)

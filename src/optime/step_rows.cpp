@@ -130,8 +130,8 @@ std::int64_t side_of(std::string_view dataset) {
   return std::stoll(std::string(side.substr(0, longest)));
 }
 
-/// Of a text's last word: `words 128`; 0 for another dataset.
-std::int64_t words_of(std::string_view dataset) {
+/// The number of a dataset `words 128`; 0 for another one.
+std::int64_t text_length(std::string_view dataset) {
   constexpr std::string_view name = "words ";
   return dataset.starts_with(name) ? side_of(dataset) : 0;
 }
@@ -263,6 +263,12 @@ std::optional<Unscored> set_device(const DeviceCatalogue& devices, const std::op
   return std::nullopt;
 }
 
+void set_conditions(StepRow& row, const StepConditions& conditions) {
+  row.phases = conditions.phases;
+  row.conditions = words_of(conditions);
+  row.device.replays = is_compiled(conditions);
+}
+
 /// One step of a row of a runs_agg.csv.
 std::variant<StepRow, Unscored> row_of_run(const AggregateRow& run, const DeviceCatalogue& devices,
                                            std::vector<Device>& own) {
@@ -284,9 +290,7 @@ std::variant<StepRow, Unscored> row_of_run(const AggregateRow& run, const Device
     return Unscored::unknown_network;
   }
   row.machine.layout = workload.layout;
-  row.phases = workload.phases;
-  row.conditions = words_of(conditions_of(workload));
-  row.device.replays = is_compiled(workload);
+  set_conditions(row, conditions_of(workload));
   row.network = network_key(row.model, workload.input.back(), conditions_of(workload));
   row.network_family = family_of(row.model);
   return row;
@@ -335,7 +339,7 @@ class StepReader {
     if (const auto reason = set_device(devices_, arithmetic, row, own_)) return *reason;
     const std::string network = network_name(row.model, csv_.text(dataset_));
     const StepOrReason& found =
-        step({row.model, network, row.batch, side_of(csv_.text(dataset_)), words_of(csv_.text(dataset_)),
+        step({row.model, network, row.batch, side_of(csv_.text(dataset_)), text_length(csv_.text(dataset_)),
               row.device.kind, arithmetic->graph, arithmetic->layout, std::string(csv_.text(optimizer_)), conditions});
     if (const Unscored* reason = std::get_if<Unscored>(&found)) return *reason;
     const Step& step = std::get<Step>(found);
@@ -344,9 +348,7 @@ class StepReader {
       row.device.byte_scale *= static_cast<double>(element_bytes(arithmetic->graph)) / step.element_bytes;
     row.input_bytes = step.input_bytes;
     row.machine.layout = arithmetic->layout.value_or(step.layout);
-    row.phases = conditions.phases;
-    row.conditions = words_of(conditions);
-    row.device.replays = is_compiled(conditions);
+    set_conditions(row, conditions);
     row.network = network_key(network, step.side, conditions);
     row.network_family = family_of(network);
     return row;

@@ -102,8 +102,8 @@ std::vector<KeptStep>& kept_steps() {
 
 std::shared_ptr<const ExecutedStep> executed_step(const Workload& workload, DeviceKind device, const OpGraph* at_hand) {
   if (at_hand != nullptr || is_file_network(workload.network)) {
-    const OpGraph graph = at_hand != nullptr ? *at_hand : workload.graph();
-    return std::make_shared<const ExecutedStep>(execute(graph, device, compiles(workload, device)));
+    OpGraph graph = at_hand != nullptr ? *at_hand : workload.graph();
+    return std::make_shared<const ExecutedStep>(execute(std::move(graph), device, compiles(workload, device)));
   }
   std::vector<KeptStep>& kept = kept_steps();
   Workload executed = what_is_executed(workload);

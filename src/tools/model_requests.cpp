@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "catalogue/device_table.h"
+#include "workload/workload_columns.h"
 
 namespace perfpred {
 namespace {
@@ -150,8 +151,9 @@ void ModelRequests::name_devices(std::vector<SweptField>& fields) const {
 
 std::vector<std::string> ModelRequests::unstated(const std::vector<SweptField>& fields) const {
   std::vector<std::string> missing;
-  for (const char* field : {"layout", "compiled", "software", "loader"}) {
-    if (!is_given(fields, field) && !is_given(given_, field)) missing.emplace_back(field);
+  for (const WorkloadColumn& column : workload_columns()) {
+    const std::string name(column.name);
+    if (!is_given(fields, name) && !is_given(given_, name)) missing.push_back(name);
   }
   return missing;
 }

@@ -41,7 +41,7 @@ struct PlanTerms {
   /// Of each device: costs are whole seconds, so much of the budget counts.
   [[nodiscard]] std::int64_t budget_sec() const { return static_cast<std::int64_t>(given_sec); }
 
-  /// @throws InputError for a word that is none
+  /// @throws InputError for a word that is not known
   void complete_request();
 
   /// Of a run on its device; empty without prices. @throws InputError if `prices` lacks the device
@@ -55,7 +55,7 @@ struct PlanTerms {
 /// objective, confidence, startup_sec, gpus, devices (a list of names), price_per_hour, time_limit_sec, pareto. The
 /// caller reads `prices`, for which it has a catalogue.
 /// @param other  names that the caller reads itself
-/// @throws InputError for a text that is no such object, a name that is not known, a value that is none
+/// @throws InputError for a text that is no such object, a name that is not known, a value that does not fit
 [[nodiscard]] PlanTerms read_plan_terms(const nlohmann::json& options, std::span<const std::string_view> other);
 
 /// What a plan by a model chooses from.

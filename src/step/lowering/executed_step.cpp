@@ -221,8 +221,10 @@ ExecutedStep execute(OpGraph step, DeviceKind device, bool compiled) {
   return {std::move(fused), device};
 }
 
-bool is_compiled(const Workload& workload) {
-  return workload.compiled || workload.software == Software::xla || workload.software == Software::jax;
+bool is_compiled(bool compiled, Software software) {
+  return compiled || software == Software::xla || software == Software::jax;
 }
+
+bool is_compiled(const Workload& workload) { return is_compiled(workload.compiled, workload.software); }
 
 }  // namespace perfpred
