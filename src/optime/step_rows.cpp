@@ -234,10 +234,10 @@ StepOrReason zoo_step(const AskedStep& asked) {
 
 /// The zoo's step, else that of a step file.
 StepOrReason step_of(const AskedStep& asked) {
-  const StepOrReason of_zoo = zoo_step(asked);
+  StepOrReason of_zoo = zoo_step(asked);
   const Unscored* reason = std::get_if<Unscored>(&of_zoo);
   if (reason == nullptr || *reason == Unscored::unknown_optimizer) return of_zoo;
-  const StepOrReason captured = captured_step(asked);
+  StepOrReason captured = captured_step(asked);
   const Unscored* other = std::get_if<Unscored>(&captured);
   return other != nullptr && *other == Unscored::unknown_network ? of_zoo : captured;
 }
