@@ -86,7 +86,7 @@ TEST(LayerWork, ForwardFlopsAreThoseOfTheTextbook) {
   EXPECT_EQ(flops("conv2d:in=64,out=128,kernel=3,size=56,padding=same", Phase::forward),
             2.0 * 4 * 128 * 56 * 56 * 64 * 9);
   EXPECT_EQ(flops("conv2d:in=64,out=128,kernel=3,size=57,stride=2,groups=8", Phase::forward),
-            2.0 * 4 * 128 * 28 * 28 * (64 / 8) * 9);  // (57 - 3) / 2 + 1 pixels
+            2.0 * 4 * 128 * 28 * 28 * (64.0 / 8) * 9);  // (57 - 3) / 2 + 1 pixels
   EXPECT_EQ(flops("linear:in=512,out=256,seq=16", Phase::forward), 2.0 * 4 * 16 * 512 * 256);
   // Projections (in: 3 d^2, out: d^2), scores and weighted values (2 s d each) of every position.
   EXPECT_EQ(flops("attention:in=64,heads=4,seq=16", Phase::forward), 2.0 * 4 * 16 * (4 * 64 * 64 + 2 * 16 * 64));

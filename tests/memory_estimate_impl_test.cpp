@@ -291,7 +291,8 @@ TEST(MemoryEstimate, BlocksThatAreKeptLeaveTheBoundAboveTheExpectedBytes) {
   workload.input = {128};
   workload.padding = Padding::padded;
   const ExecutedStep step = execute(workload.graph(), DeviceKind::gpu);
-  for (double gigabytes = 20; gigabytes < 50; gigabytes += 0.2) {
+  for (int tenths = 200; tenths < 500; tenths += 2) {
+    const double gigabytes = tenths / 10.0;
     const Device device = device_of(gigabytes);
     const MemoryEstimate estimate = estimate_memory(step, TrainingJob::of(workload, device).value());
     EXPECT_GE(estimate.reserved.upper, estimate.reserved.p50) << gigabytes;

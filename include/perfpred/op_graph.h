@@ -103,6 +103,7 @@ enum class OpKind : std::uint16_t {
   fused_adagrad,      ///< fused_*: one kernel updates all parameters; fused_momentum is SGD with momentum
   unscale_gradients,  ///< gradient scaler of fp16: divides all gradients by the loss scale and looks for infinities
   update_scale,       ///< gradient scaler of fp16: changes the loss scale
+  fused,              ///< elementwise operators, and a norm or a softmax among them, that a compiler made one kernel
   other,              ///< another operator that does about one FLOP per element; Op::name says which
   custom,             ///< an operator whose rule the user registered
 };

@@ -304,7 +304,7 @@ OpFolder read_op_folder(const std::string& path) {
     if (!file.starts_with("op_") || fs::path(file).extension() != ".csv") continue;
     const std::string name = fs::path(file).stem().string().substr(3);
     if (const auto kind = kernel_class(name)) {
-      read_ops(path + "/" + file, *kind, folder);
+      read_ops(fmt::format("{}/{}", path, file), *kind, folder);
     } else {
       folder.skipped.push_back(fmt::format("{}/{}: no class of kernels has this name", path, file));
     }

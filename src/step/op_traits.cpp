@@ -66,7 +66,8 @@ template <std::size_t first, int along_keys, int along_values>
 OpFlops attention_flops(const Operands& op) {
   const Shape& q = op.graph.shape(op.in[first]);
   const Shape &k = op.graph.shape(op.in[first + 1]), &v = op.graph.shape(op.in[first + 2]);
-  const auto pairs = static_cast<double>(q.numel() / q.back()) * static_cast<double>(k[k.rank() - 2]);
+  const std::int64_t queries = q.numel() / q.back();
+  const auto pairs = static_cast<double>(queries) * static_cast<double>(k[k.rank() - 2]);
   return {2 * pairs * static_cast<double>(along_keys * k.back() + along_values * v.back())};
 }
 
@@ -308,6 +309,7 @@ constexpr auto traits = std::to_array<OpTraits>({
     {K::fused_adagrad, F::update, G::elementwise, update_rule<4, 2>, "_fused_adagrad"},
     {K::unscale_gradients, F::update, G::other, update_rule<1, 1>, "_amp_foreach_non_finite_check_and_unscale"},
     {K::update_scale, F::plain, G::other, element_rule, "_amp_update_scale"},
+    {K::fused, F::unnamed, G::elementwise, element_rule},
     {K::other, F::unnamed, G::other, element_rule, others},
     {K::custom, F::unnamed, G::unknown, element_rule},
 });
@@ -328,8 +330,9 @@ constexpr std::string_view free_names =
 
 /// Whether a text, with a space between two words, has this one.
 bool has_word(std::string_view words, std::string_view word) {
-  std::size_t at = word.empty() ? words.npos : words.find(word);
-  for (; at != words.npos; at = words.find(word, at + 1)) {
+  constexpr std::size_t none = std::string_view::npos;
+  std::size_t at = word.empty() ? none : words.find(word);
+  for (; at != none; at = words.find(word, at + 1)) {
     const std::size_t end = at + word.size();
     if ((at == 0 || words[at - 1] == ' ') && (end == words.size() || words[end] == ' ')) return true;
   }

@@ -63,7 +63,8 @@ LayerId attention_in_windows(NetworkBuilder& b, LayerId x, const SwinForm& form,
     const LayerId first = b.select_heads(b.linear(x, "attn.qkv", 3 * width), 3, heads);
     parts = {first, first + 1, first + 2};
   }
-  const double scale = 1 / std::sqrt(static_cast<double>(width / heads));
+  const std::int64_t head_width = width / heads;
+  const double scale = 1 / std::sqrt(static_cast<double>(head_width));
   LayerId scores = b.matmul(b.with_value(LayerKind::scale, parts[0], scale), parts[1], true);
   scores = b.relative_position(scores, table, heads, windows.size);
   if (windows.rolled()) scores = b.window_mask(scores, heads, windows);
