@@ -36,7 +36,7 @@ constexpr double step_knee = 0.05, step_noise = 0.1, probe_step_noise = 0.03;
 constexpr int max_fit_steps = 15;
 /// Forward passes teach what their cards and conditions are worth. What steps share is for training steps to say: with
 /// a full weight, a hundred passes of a card in half precision decide for all (docs/notes/optime.md, Forward passes).
-constexpr double forward_pass_weight = 0.1;
+constexpr double forward_pass_weight = 0.025;
 /// Devices without errors that shrinking known networks may stand for.
 constexpr std::array<double, 4> shrinkages = {0.3, 1, 3, 10};
 constexpr std::size_t least_rows = 8;

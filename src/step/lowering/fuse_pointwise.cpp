@@ -11,11 +11,9 @@
 namespace perfpred {
 namespace {
 
-/// One that a chain may have one of: it reads its rows twice, and what is before and after it is computed on the way.
-bool is_reduction(OpKind kind) {
+/// A norm of the last axes or a softmax: a compiler writes it anew, with what is computed before and after it.
+bool is_of_rows(OpKind kind) {
   switch (kind) {
-    case OpKind::batch_norm:
-    case OpKind::batch_norm_backward:
     case OpKind::layer_norm:
     case OpKind::layer_norm_backward:
     case OpKind::rms_norm:
@@ -26,12 +24,21 @@ bool is_reduction(OpKind kind) {
     case OpKind::softmax_backward:
     case OpKind::log_softmax:
     case OpKind::log_softmax_backward:
-    case OpKind::mean:
-    case OpKind::sum:
       return true;
     default:
       return false;
   }
+}
+
+/// A sum over a batch or an image, whose threads wait for each other as in the framework's own kernel.
+bool is_of_batch(const OpGraph& step, const Op& op) {
+  return op.kind == OpKind::mean || op.kind == OpKind::sum || op.kind == OpKind::batch_norm_backward ||
+         (op.kind == OpKind::batch_norm && step.outputs(op).size() > 1);
+}
+
+/// One that a chain may have one of: it reads its operand twice.
+bool is_reduction(const OpGraph& step, const Op& op) {
+  return is_of_rows(op.kind) || is_of_batch(step, op);
 }
 
 class Fusion {
@@ -75,7 +82,7 @@ class Fusion {
 
   [[nodiscard]] bool fuses(const Op& op) const {
     if (op.phase == Phase::optimizer || from_.outputs(op).empty()) return false;
-    if (is_reduction(op.kind)) return true;
+    if (is_reduction(from_, op) || op.kind == OpKind::batch_norm) return true;
     const StepGroup group = traits_of(op.kind).group;
     const bool pointwise =
         group == StepGroup::elementwise || op.kind == OpKind::copy ||
@@ -98,7 +105,7 @@ class Fusion {
     const Op& first = from_.ops()[chain.ops.front()];
     const bool same_pass = (first.phase <= Phase::loss) == (op.phase <= Phase::loss);
     const bool fits =
-        chain.open && same_pass && chain.numel == largest(op) && !(chain.reduces && is_reduction(op.kind));
+        chain.open && same_pass && chain.numel == largest(op) && !(chain.reduces && is_reduction(from_, op));
     return fits ? latest : none;
   }
 
@@ -111,7 +118,7 @@ class Fusion {
       chains_.push_back({{}, largest(op), open, false});
     }
     chains_[chain].ops.push_back(i);
-    chains_[chain].reduces = chains_[chain].reduces || is_reduction(op.kind);
+    chains_[chain].reduces = chains_[chain].reduces || is_reduction(from_, op);
     chain_of_[i] = chain;
     for (const TensorId id : from_.outputs(op)) {
       if (id != no_tensor) made_by_[storage(id)] = chain;
@@ -155,21 +162,10 @@ class Fusion {
     }
   }
 
-  /// The operator whose kind a kernel of several has: the last reduction, else the last elementwise one, else the
-  /// first.
-  [[nodiscard]] const Op& leading(const Chain& chain) const {
-    const Op* leading = &from_.ops()[chain.ops.front()];
-    for (const std::size_t i : chain.ops) {
-      const Op& op = from_.ops()[i];
-      const bool elementwise = traits_of(op.kind).group == StepGroup::elementwise;
-      if (is_reduction(op.kind) || (!is_reduction(leading->kind) && elementwise)) leading = &op;
-    }
-    return *leading;
-  }
-
   void add(OpGraph& to, const Chain& chain, std::int32_t name) const {
-    if (chain.ops.size() == 1) {
-      to.add_copy(from_, from_.ops()[chain.ops.front()]);
+    const Op& first = from_.ops()[chain.ops.front()];
+    if (chain.ops.size() == 1 && !is_of_rows(first.kind)) {
+      to.add_copy(from_, first);
       return;
     }
     Moved moved;
@@ -179,9 +175,12 @@ class Fusion {
       add_moved(from_.ops()[i], moved);
     }
     if (moved.out.empty()) moved.out.push_back(from_.outputs(from_.ops()[chain.ops.back()])[0]);
-    const Op& kind = leading(chain);
-    Op& made = to.add_op(kind.kind, kind.phase, kind.layer, moved.in, moved.out);
-    made.type = kind.type;
+    const auto of_batch = std::find_if(chain.ops.begin(), chain.ops.end(),
+                                       [&](std::size_t i) { return is_of_batch(from_, from_.ops()[i]); });
+    const Op& leading = from_.ops()[of_batch != chain.ops.end() ? *of_batch : chain.ops.back()];
+    Op& made = to.add_op(of_batch != chain.ops.end() ? leading.kind : OpKind::fused, leading.phase, leading.layer,
+                         moved.in, moved.out);
+    made.type = leading.type;
     made.name = name;
     made.flops = flops;
     made.bytes_read = made.bytes_written = 0;
