@@ -127,6 +127,7 @@ TEST(Network, HasThePublishedParametersElsewhere) {
   EXPECT_EQ(Workload::zoo("cifar_resnet18", 1).params(), 11'173'962);  // the usual 32x32 variant
   EXPECT_EQ(Workload::zoo("cifar_resnet34", 1).params(), 21'282'122);
   EXPECT_EQ(Workload::zoo("cifar_resnet50", 1).params(), 23'520'842);
+  EXPECT_EQ(Workload::zoo("resnext101_32x4d", 1).params(), 44'177'704);  // timm 1.0.24
   EXPECT_EQ(Workload::zoo("bert_base", 1).params(), 109'514'298);  // transformers' BertForMaskedLM
   EXPECT_EQ(Workload::zoo("bert_large", 1).params(), 335'174'458);
   EXPECT_EQ(Workload::zoo("gpt2", 1).params(), 124'439'808);  // transformers' GPT2LMHeadModel

@@ -20,13 +20,14 @@ struct ResNetSpec {
   bool cifar_stem;  // 3x3 without stride, no pooling
 };
 
-constexpr std::array<ResNetSpec, 13> resnets = {{
+constexpr std::array<ResNetSpec, 14> resnets = {{
     {"resnet18", {2, 2, 2, 2}, false, 1, 64, false},
     {"resnet34", {3, 4, 6, 3}, false, 1, 64, false},
     {"resnet50", {3, 4, 6, 3}, true, 1, 64, false},
     {"resnet101", {3, 4, 23, 3}, true, 1, 64, false},
     {"resnet152", {3, 8, 36, 3}, true, 1, 64, false},
     {"resnext50_32x4d", {3, 4, 6, 3}, true, 32, 4, false},
+    {"resnext101_32x4d", {3, 4, 23, 3}, true, 32, 4, false},
     {"resnext101_32x8d", {3, 4, 23, 3}, true, 32, 8, false},
     {"resnext101_64x4d", {3, 4, 23, 3}, true, 64, 4, false},
     {"wide_resnet50_2", {3, 4, 6, 3}, true, 1, 128, false},
