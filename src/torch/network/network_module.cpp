@@ -158,7 +158,7 @@ torch::Tensor NetworkModule::forward(const torch::Tensor& input) {
 
 torch::Tensor NetworkModule::loss(const torch::Tensor& logits,
                                   const std::function<torch::Tensor(const torch::Tensor&)>& of) {
-  const at::Tensor own = of(logits);
+  at::Tensor own = of(logits);
   const at::Tensor beside = std::exchange(beside_, at::Tensor());
   if (!beside.defined()) return own;
   if (network_->auxiliary) return own + of(beside) * network_->auxiliary->weight;
