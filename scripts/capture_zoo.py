@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Captures a training step of networks of torchvision, timm and transformers and compares the counts.
+"""Captures a training step of networks of torchvision, timm, transformers and NVIDIA and compares the counts.
 
     scripts/capture_zoo.py --inspect build/release/bin/perfpred-inspect --out docs/results/capture_table.md [NAME...]
 
@@ -60,7 +60,7 @@ def _torchvision():
 
 
 TIMM = """resnet50d seresnet50 efficientnetv2_rw_t regnetz_b16 convnextv2_atto ghostnet_100 mobilevit_s
-    mobilenetv4_conv_small hrnet_w18_small dla34 cspdarknet53 repvgg_a2 vovnet39a nfnet_l0 xception41
+    mobilenetv4_conv_small hrnet_w18_small resnext101_32x4d dla34 cspdarknet53 repvgg_a2 vovnet39a nfnet_l0 xception41
     deit_tiny_patch16_224 beit_base_patch16_224 mixer_s32_224 poolformer_s12 cait_xxs24_224 swinv2_tiny_window8_256
     levit_128 pvt_v2_b0 eva02_tiny_patch14_224 tinynet_a""".split()
 
@@ -183,9 +183,78 @@ def _diffusers():
     ), data
 
 
+def _nvidia():
+    """SSD300 on a ResNet-50 with its loss, after NVIDIA's DeepLearningExamples, PyTorch/Detection/SSD."""
+    import torchvision
+    from torch import nn
+    from torch.nn import functional as F
+
+    classes = 81
+
+    class Ssd300(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.features = nn.Sequential(*list(torchvision.models.resnet50(weights=None).children())[:7])
+            first = self.features[-1][0]
+            first.conv2.stride = first.downsample[0].stride = (1, 1)
+            channels, boxes = (1024, 512, 512, 256, 256, 256), (4, 6, 6, 6, 4, 4)
+            strided = dict(kernel_size=3, stride=2, padding=1, bias=False)
+            shapes = [(256, strided)] * 2 + [(128, strided)] + [(128, dict(kernel_size=3, bias=False))] * 2
+            self.blocks = nn.ModuleList()
+            for before, after, (inner, window) in zip(channels, channels[1:], shapes):
+                narrow = nn.Conv2d(before, inner, 1, bias=False), nn.BatchNorm2d(inner), nn.ReLU(inplace=True)
+                wide = nn.Conv2d(inner, after, **window), nn.BatchNorm2d(after), nn.ReLU(inplace=True)
+                self.blocks.append(nn.Sequential(*narrow, *wide))
+            self.loc = nn.ModuleList(nn.Conv2d(c, 4 * n, 3, padding=1) for c, n in zip(channels, boxes))
+            self.conf = nn.ModuleList(nn.Conv2d(c, classes * n, 3, padding=1) for c, n in zip(channels, boxes))
+
+        def forward(self, images, places, labels):
+            maps = [self.features(images)]
+            for block in self.blocks:
+                maps.append(block(maps[-1]))
+            found = [
+                torch.cat([head(x).reshape(x.size(0), numbers, -1) for head, x in zip(heads, maps)], 2).contiguous()
+                for heads, numbers in ((self.loc, 4), (self.conf, classes))
+            ]
+            return mined_loss(*found, places, labels)
+
+    def mined_loss(found, scores, places, labels):
+        """Of boxes with an object, and of three times as many of the hardest others; the mean of the samples' sums."""
+        matched = labels > 0
+        objects = matched.sum(dim=1)
+        distance = (matched.float() * F.smooth_l1_loss(found, places, reduction="none").sum(dim=1)).sum(dim=1)
+        entropy = F.cross_entropy(scores, labels, reduction="none")
+        hardest = entropy.clone().masked_fill_(matched, 0).sort(dim=1, descending=True)[1].sort(dim=1)[1]
+        mined = hardest < torch.clamp(3 * objects, max=labels.size(1)).unsqueeze(-1)
+        total = distance + (entropy * (matched.float() + mined.float())).sum(dim=1)
+        return (total * (objects > 0).float() / objects.float().clamp(min=1e-6)).mean(dim=0)
+
+    def data():
+        places = torch.zeros(BATCH, 4, 8732, device="meta")
+        return (_image(300), places, torch.zeros(BATCH, 8732, dtype=torch.long, device="meta")), {}
+
+    yield "NVIDIA ssd300_resnet50", Ssd300, data
+
+
+# Networks above that perfpred's zoo has under another name than torchvision's.
+OF_THE_ZOO = {"NVIDIA ssd300_resnet50": "ssd300_resnet50", "timm resnext101_32x4d": "resnext101_32x4d"}
+
+
+def beside_zoo(name, captured, inspect):
+    """What the zoo's network counts beside what was captured: parameters, products' FLOPs and bytes of each phase."""
+    command = [inspect, "--network", OF_THE_ZOO[name], "--batch-size", str(BATCH), "--optimizer", "momentum", "--json"]
+    zoo = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+    def counts(step):
+        phases = {p: (c["conv_matmul_flops"], c["bytes_read"] + c["bytes_written"]) for p, c in step["phases"].items()}
+        return {"params": step["params"], **phases}
+
+    return {"zoo": counts(zoo), "captured": counts(captured)}
+
+
 def networks():
     """Triples of a name, a function that makes the network, and one that makes its arguments."""
-    for family in (_torchvision, _timm, _transformers, _diffusers):
+    for family in (_torchvision, _timm, _transformers, _diffusers, _nvidia):
         try:
             yield from family()
         except ImportError as error:
@@ -284,6 +353,7 @@ def row(name, make, data, inspect, folder):
         "peak": ours["memory"]["peak_bytes"] / 1e6,
         "unknown": " ".join(f"{u['name']} ({u['count']})" for u in ours["unknown_ops"]),
         "seconds": seconds,
+        **(beside_zoo(name, ours, inspect) if name in OF_THE_ZOO else {}),
     }
 
 
@@ -332,8 +402,8 @@ Look up what perfpred counts for a well-known network, or count it again
 
     python3 scripts/capture_zoo.py --inspect build/release/bin/perfpred-inspect --out table.md resnet50
 
-Each row is one training step (batch {BATCH}, SGD with momentum) of one of {len(rows)} networks of torchvision, timm, transformers and
-diffusers with random weights, captured without memory ([capturing](../guides/capture.md)) and counted by `perfpred-inspect --step`.
+Each row is one training step (batch {BATCH}, SGD with momentum) of one of {len(rows)} networks of torchvision, timm, transformers, diffusers
+and NVIDIA with random weights, captured without memory ([capturing](../guides/capture.md)) and counted by `perfpred-inspect --step`.
 {len(good)} were captured. {same_params} have the parameters of the module. FLOPs of convolutions, matrix products and attention of {len(equal)}
 equal those of `torch.utils.flop_counter.FlopCounterMode`. Those of {len(grouped)} more (marked *) are equal once groups are counted:
 FlopCounterMode counts the gradients of a grouped convolution as if it had one group. It ignores causal masks, and so do the

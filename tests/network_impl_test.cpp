@@ -127,11 +127,29 @@ TEST(Network, HasThePublishedParametersElsewhere) {
   EXPECT_EQ(Workload::zoo("cifar_resnet18", 1).params(), 11'173'962);  // the usual 32x32 variant
   EXPECT_EQ(Workload::zoo("cifar_resnet34", 1).params(), 21'282'122);
   EXPECT_EQ(Workload::zoo("cifar_resnet50", 1).params(), 23'520'842);
-  EXPECT_EQ(Workload::zoo("bert_base", 1).params(), 109'514'298);  // transformers' BertForMaskedLM
+  EXPECT_EQ(Workload::zoo("resnext101_32x4d", 1).params(), 44'177'704);  // timm 1.0.24
+  EXPECT_EQ(Workload::zoo("bert_base", 1).params(), 109'514'298);        // transformers' BertForMaskedLM
   EXPECT_EQ(Workload::zoo("bert_large", 1).params(), 335'174'458);
   EXPECT_EQ(Workload::zoo("gpt2", 1).params(), 124'439'808);  // transformers' GPT2LMHeadModel
   EXPECT_EQ(Workload::zoo("gpt2_large", 1).params(), 774'030'080);
   EXPECT_EQ(Workload::zoo("gpt2_xl", 1).params(), 1'557'611'200);
+}
+
+/// scripts/capture_zoo.py has this detector in PyTorch, after NVIDIA's DeepLearningExamples: parameters by p.numel(),
+/// FLOPs by torch.utils.flop_counter, 2 images.
+TEST(Network, DetectsBoxesAsNvidiasSsd300) {
+  const Workload workload = Workload::zoo("SSD300 ResNet-50", 2);
+  EXPECT_EQ(workload.input, (std::vector<std::int64_t>{3, 300, 300}));
+  const OpGraph graph = workload.graph();
+  EXPECT_EQ(graph.params(), 22'894'902);
+  EXPECT_EQ(graph.totals(Phase::forward).conv_matmul_flops, 80'603'624'448);
+  EXPECT_EQ(graph.totals(Phase::backward).conv_matmul_flops, 160'360'528'896);
+  const Network network = build_network(workload);
+  EXPECT_EQ(network.layers.at(static_cast<std::size_t>(network.boxes)).output, (Shape{2, 8732, 4}));
+  EXPECT_EQ(network.layers.back().output, (Shape{2, 8732, 81}));
+  EXPECT_EQ(graph.totals(OpKind::log_softmax).flops, 2.0 * 8732 * 81);  // a class of each box, and its place
+  const auto names = graph.op_names();
+  EXPECT_EQ(std::count(names.begin(), names.end(), "smooth_l1_loss"), 1);
 }
 
 TEST(Network, HasTransformersParameters) {  // LlamaForCausalLM, MistralForCausalLM of transformers 5.23

@@ -73,6 +73,11 @@ LayerParameters Network::parameters(const Layer& layer) {
   return parameters;
 }
 
+std::int64_t Network::labels() const {
+  if (boxes >= 0) return layers[static_cast<std::size_t>(boxes)].output[1];
+  return tokens ? layers.front().output[1] : 1;
+}
+
 std::int64_t Network::params() const {
   std::int64_t total = 0;
   for (const Layer& layer : layers) {

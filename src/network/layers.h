@@ -54,7 +54,7 @@ enum class LayerKind : std::uint8_t {
   flatten,          ///< all axes after the first into one
   to_nhwc,
   to_nchw,             ///< permuted views of an image
-  to_tokens,           ///< NxCxHxW seen as NxHWxC
+  to_tokens,           ///< NxCxHxW seen as NxHWxC, or with `groups` boxes at a position as Nx(HW*groups)x(C/groups)
   class_token,         ///< weight [1, 1, C] put before the tokens
   first_token,         ///< NxSxC to NxC
   position_embedding,  ///< plus weight [1, S, C]
@@ -170,6 +170,8 @@ class Network {
   std::vector<Layer> layers;
   std::vector<std::int32_t> edges;  ///< inputs of all layers, each an index into layers
   std::optional<AuxiliaryHead> auxiliary;
+  std::int32_t boxes =
+      -1;  ///< of a detector: the layer that gives N x boxes x 4, places of boxes; the last one: classes
   std::vector<std::pair<std::int32_t, std::int32_t>> blocks;  ///< of a transformer: their first and last layers
   std::int32_t head = -1;  ///< of a language model: the linear layer that gives the logits; what follows is elementwise
 
@@ -178,6 +180,7 @@ class Network {
   }
   [[nodiscard]] static LayerParameters parameters(const Layer& layer);  ///< none for a weight that is tied
   [[nodiscard]] std::int64_t params() const;                            ///< trainable parameters
+  [[nodiscard]] std::int64_t labels() const;                            ///< of a sample: its words, boxes, or one
 };
 
 /// The network of a workload.

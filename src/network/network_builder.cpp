@@ -279,6 +279,13 @@ LayerId NetworkBuilder::chunk(LayerId x, std::int32_t count) {
   return first;
 }
 
+LayerId NetworkBuilder::to_boxes(LayerId x, std::int64_t boxes) {
+  const Shape in = shape(x);
+  return append(
+      {.kind = LayerKind::to_tokens, .groups = boxes, .output = {in[0], in[2] * in[3] * boxes, in[1] / boxes}},
+      "to_boxes", {x});
+}
+
 LayerId NetworkBuilder::channel_shuffle(LayerId x, std::int64_t groups) {
   return append({.kind = LayerKind::channel_shuffle, .groups = groups}, "channel_shuffle", {x});
 }

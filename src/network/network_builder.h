@@ -118,7 +118,10 @@ class NetworkBuilder {
   /// The image weighted per channel: pooled, two 1x1 convolutions `name.fc1` and `name.fc2`, multiplied.
   LayerId squeeze_excitation(LayerId x, std::string_view name, std::int64_t squeezed, LayerKind inner, LayerKind outer);
   LayerId concat(std::span<const LayerId> parts);
-  LayerId chunk(LayerId x, std::int32_t count);  ///< the first of `count` layers in sequence
+  LayerId chunk(LayerId x, std::int32_t count);     ///< the first of `count` layers in sequence
+  LayerId to_boxes(LayerId x, std::int64_t boxes);  ///< NxCxHxW with so many boxes at a position: N x boxes x numbers
+  /// Makes a detector: the last layer gives classes of boxes whose places `places` gives.
+  void gives_boxes(LayerId places) { network_.boxes = places; }
   LayerId channel_shuffle(LayerId x, std::int64_t groups);
   LayerId flatten(LayerId x);
   LayerId view(LayerKind kind,

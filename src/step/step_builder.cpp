@@ -358,7 +358,8 @@ void StepBuilder::differentiate(const CrossEntropy& entropy, TensorId gradient) 
   accumulate_layer_grad(entropy.layer, by_logit, false);
 }
 
-/// Mean cross entropy of the last layer's output, and of an auxiliary head's, and its gradient.
+/// Mean cross entropy of the last layer's output, and of an auxiliary head's, and its gradient. Of a detector also the
+/// smooth L1 distance of boxes from where they should be.
 void StepBuilder::loss() {
   phase_ = Phase::loss;
   const CrossEntropy own = cross_entropy(static_cast<std::int32_t>(states_.size()) - 1);
@@ -368,6 +369,14 @@ void StepBuilder::loss() {
     auxiliary = cross_entropy(network_.auxiliary->last);
     loss = apply(OpKind::add, {loss, apply(OpKind::mul, {auxiliary->loss})});
   }
+  TensorId boxes = no_tensor, wanted = no_tensor;
+  if (network_.boxes >= 0) {
+    boxes = cast(state_of(network_.boxes).output, parameter_type_);
+    add_op(OpKind::fill, {}, {wanted = new_like(boxes)});
+    const TensorId distance = new_like(loss);
+    add_other("smooth_l1_loss", {boxes, wanted}, distance);
+    loss = apply(OpKind::add, {loss, distance});
+  }
 
   phase_ = Phase::backward;
   const TensorId root = scaled_ ? apply(OpKind::mul, {loss, scale_}) : loss;
@@ -376,6 +385,11 @@ void StepBuilder::loss() {
   if (scaled_) one = apply(OpKind::mul, {one, scale_});
   differentiate(own, one);
   if (auxiliary) differentiate(*auxiliary, apply(OpKind::mul, {one}));
+  if (boxes != no_tensor) {
+    const TensorId by_box = new_like(boxes);
+    add_other("smooth_l1_loss_backward", {one, boxes, wanted}, by_box);
+    accumulate_layer_grad(network_.boxes, by_box, false);
+  }
 }
 
 /// A second gradient is added to the first: in place if the first owns its memory and no other layer still needs it,

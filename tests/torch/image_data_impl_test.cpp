@@ -468,6 +468,23 @@ TEST(BatchLoader, SaysWhatShareItWaitsForASlowSource) {
   EXPECT_FALSE(is_data_bound(0.1));
 }
 
+TEST(BatchLoader, GivesEachBoxOfADetectorItsImagesLabel) {
+  for (const auto& [network, labels] :
+       {std::pair("ssd300_resnet50", 8732), std::pair("resnet18", 1), std::pair("gpt2", 1)}) {
+    EXPECT_EQ(loader_options(Workload::zoo(network, 4), c10::kCPU, 1).labels, labels) << network;
+  }
+  GeneratedImages what;
+  what.train = 4;
+  what.validation = what.test = 0;
+  const ImageData data = generate_images(what);
+  BatchLoader loader(data.shape, {4, c10::kCPU, at::kFloat, Layout::nchw, 1, 3});
+  loader.start(*data.train, 4, std::nullopt);
+  const Batch batch = loader.next().value();
+  ASSERT_EQ(batch.targets.sizes(), (std::vector<std::int64_t>{4, 3}));
+  for (std::int64_t i = 0; i < 12; ++i)
+    EXPECT_EQ(batch.targets.flatten()[i].item<std::int64_t>(), data.train->label(i / 3));
+}
+
 TEST(BatchLoader, HandsOnWhatReadingThrew) {
   const Broken source;
   BatchLoader loader({1, 1, 1}, {4, c10::kCPU, at::kFloat, Layout::nchw, 2});

@@ -82,6 +82,8 @@ TEST(TrainNet, RefusalsSayWhatIsWrong) {
   EXPECT_EQ(says([](auto& o) { o.data = "cifar10:", o.train_images.reset(); }), "data \"cifar10:\" names no folder");
   EXPECT_EQ(says([](auto& o) { o.data = "imagefolder:", o.train_images.reset(); }),
             "data \"imagefolder:\" names no folder");
+  EXPECT_EQ(says([](auto& o) { o.network = "ssd300_resnet50"; }),
+            "network ssd300_resnet50 learns boxes, which no data has");
   const std::string program = perfpred::testing::program("train-net");
   if (program.empty()) GTEST_SKIP() << "perfpred-train-net is not built";
   perfpred::testing::expect_refusal(perfpred::testing::spawn({program, "--pt2", "a.pt2", "--network", "vgg16"}), 2,

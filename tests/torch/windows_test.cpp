@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention in windows, kernels that are not square, auxiliary heads: how they are traced, and what they compute.
+// Attention in windows, kernels that are not square, auxiliary heads, boxes: how they are traced, and what they
+// compute.
 #include <perfpred/device.h>
 #include <perfpred/torch/network_module.h>
 
@@ -105,6 +106,19 @@ TEST(NetworkModule, ComputesWhatTorchvisionsNetworksCompute) {
                {1.1521947, -0.2743783, 0.1019763, -0.6011729, 1.5946649, 0.0401676, -0.2842080, 0.0294885});
   EXPECT_NEAR(loss.item<double>(), trained_on[0].mean().item<double>() + 0.4 * trained_on[1].mean().item<double>(),
               1e-6 * std::abs(loss.item<double>()) + 1e-9);
+}
+
+TEST(NetworkModule, AddsTheDistanceOfADetectorsBoxesFromZero) {
+  const at::NoGradGuard no_grad;
+  NetworkModule detector(Workload::zoo("ssd300_resnet50", 1));
+  detector.eval();
+  for (const auto& item : detector.named_parameters()) {
+    item.value().fill_(item.key().starts_with("loc.") && item.key().ends_with("bias") ? 3 : 0);
+  }
+  const Tensor logits = detector.forward(pattern({1, 3, 300, 300}).to(at::kFloat));
+  EXPECT_EQ(logits.sizes(), (std::vector<std::int64_t>{1, 8732, 81}));
+  const Tensor loss = detector.loss(logits, [](const Tensor& of) { return of.mean() + 7; });
+  EXPECT_NEAR(loss.item<double>(), 7 + (3 - 0.5), 1e-5);  // smooth L1 of 3
 }
 
 }  // namespace

@@ -36,10 +36,11 @@ class PERFPRED_API NetworkModule : public torch::nn::Module {
 
   /// @param input  images N x C x H x W of the module's type, or word numbers N x S (int64); any N, the layout is
   ///               changed if need be
-  /// @return       logits, N x classes or N x S x words
+  /// @return       logits, N x classes, N x S x words or N x boxes x classes
   [[nodiscard]] torch::Tensor forward(const torch::Tensor& input);
 
-  /// The loss of the last forward(): of its logits and, in training mode, of an auxiliary head's.
+  /// The loss of the last forward(): of its logits and, in training mode, of an auxiliary head's. Of a detector also
+  /// the mean smooth L1 distance of its boxes from zero: for their times, as no data here brings boxes.
   /// @param of  the loss of logits
   [[nodiscard]] torch::Tensor loss(const torch::Tensor& logits,
                                    const std::function<torch::Tensor(const torch::Tensor&)>& of);
@@ -52,7 +53,7 @@ class PERFPRED_API NetworkModule : public torch::nn::Module {
   ModuleOptions options_;
   std::shared_ptr<std::vector<LayerTensors>> tensors_;  // of each layer
   std::vector<std::size_t> last_reader_;                // of each layer: the last layer that reads it
-  torch::Tensor auxiliary_logits_;
+  torch::Tensor beside_;                                // of the last forward(): auxiliary logits, or places of boxes
 };
 
 }  // namespace perfpred

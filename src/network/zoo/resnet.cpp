@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CIFAR-10 CNN family; ResNet, ResNeXt, Wide ResNet and RegNet as in torchvision; ResNet for 32x32 images.
+// ResNet, ResNeXt, Wide ResNet and RegNet as in torchvision; ResNet for 32x32 images; SSD300 on a ResNet-50.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 
 #include "network/zoo/zoo.h"
 
@@ -20,13 +21,14 @@ struct ResNetSpec {
   bool cifar_stem;  // 3x3 without stride, no pooling
 };
 
-constexpr std::array<ResNetSpec, 13> resnets = {{
+constexpr std::array<ResNetSpec, 14> resnets = {{
     {"resnet18", {2, 2, 2, 2}, false, 1, 64, false},
     {"resnet34", {3, 4, 6, 3}, false, 1, 64, false},
     {"resnet50", {3, 4, 6, 3}, true, 1, 64, false},
     {"resnet101", {3, 4, 23, 3}, true, 1, 64, false},
     {"resnet152", {3, 8, 36, 3}, true, 1, 64, false},
     {"resnext50_32x4d", {3, 4, 6, 3}, true, 32, 4, false},
+    {"resnext101_32x4d", {3, 4, 23, 3}, true, 32, 4, false},
     {"resnext101_32x8d", {3, 4, 23, 3}, true, 32, 8, false},
     {"resnext101_64x4d", {3, 4, 23, 3}, true, 64, 4, false},
     {"wide_resnet50_2", {3, 4, 6, 3}, true, 1, 128, false},
@@ -55,22 +57,64 @@ LayerId residual_block(NetworkBuilder& b, LayerId x, const ResNetSpec& spec, std
   return b.relu(b.add(y, shortcut, true));
 }
 
-void build_resnet(NetworkBuilder& b, std::size_t row) {
-  const ResNetSpec& spec = resnets[row];
+/// All before the head. @param strides  of the first block of each stage
+LayerId resnet_features(NetworkBuilder& b, const ResNetSpec& spec, std::span<const std::int64_t> strides) {
   const Window stem = spec.cifar_stem ? Window{3, 1, 1} : Window{7, 2, 3};
   LayerId x = b.relu(b.batch_norm(b.conv(b.images(), "conv1", 64, stem), "bn1"));
   if (!spec.cifar_stem) x = b.max_pool(x, {3, 2, 1});
   std::array<char, 16> prefix = {"layer1."};
-  for (std::size_t stage = 0; stage < 4; ++stage) {
+  for (std::size_t stage = 0; stage < strides.size(); ++stage) {
     prefix[5] = static_cast<char>('1' + stage);
     for (int block = 0; block < spec.blocks[stage]; ++block) {
       const auto end = fmt::format_to(prefix.data() + 7, "{}", block);
       b.enter({prefix.data(), static_cast<std::size_t>(end - prefix.data())});
-      x = residual_block(b, x, spec, std::int64_t{64} << stage, stage > 0 && block == 0 ? 2 : 1);
+      x = residual_block(b, x, spec, std::int64_t{64} << stage, block == 0 ? strides[stage] : 1);
     }
   }
   b.enter("");
+  return x;
+}
+
+void build_resnet(NetworkBuilder& b, std::size_t row) {
+  const LayerId x = resnet_features(b, resnets[row], std::array<std::int64_t, 4>{1, 2, 2, 2});
   b.linear(b.flatten(b.global_avg_pool(x)), "fc", b.classes());
+}
+
+/// Images that boxes are found in: how many at each position, and the block that makes such an image of the one before.
+struct BoxMap {
+  std::int64_t boxes, inner = 0, channels = 0;
+  Window window = {};
+};
+
+constexpr std::array<BoxMap, 6> ssd300_maps = {{{4},
+                                                {6, 256, 512, {3, 2, 1}},
+                                                {6, 256, 512, {3, 2, 1}},
+                                                {6, 128, 256, {3, 2, 1}},
+                                                {4, 128, 256, {3}},
+                                                {4, 128, 256, {3}}}};
+
+/// SSD300 (Liu et al. 2016) as in NVIDIA's DeepLearningExamples, PyTorch/Detection/SSD/ssd/model.py: three stages of a
+/// ResNet, the last at the stride of the second. @param row  the ResNet's
+void build_ssd300(NetworkBuilder& b, std::size_t row) {
+  LayerId x = resnet_features(b, resnets[row], std::array<std::int64_t, 3>{1, 2, 1});
+  std::array<LayerId, ssd300_maps.size()> images = {x}, places = {}, classes = {};
+  for (std::size_t i = 1; i < images.size(); ++i) {
+    const BoxMap& map = ssd300_maps.at(i);
+    b.enter(fmt::format("additional_blocks.{}", i - 1));
+    x = b.relu(b.batch_norm(b.conv(x, "0", map.inner, {}), "1"));
+    images.at(i) = x = b.relu(b.batch_norm(b.conv(x, "3", map.channels, map.window), "4"));
+  }
+  b.enter("");
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    const std::int64_t boxes = ssd300_maps.at(i).boxes;
+    const auto head = [&](std::string_view name, std::int64_t numbers) {
+      return b.to_boxes(b.conv(images.at(i), fmt::format("{}.{}", name, i), boxes * numbers, {3, 1, 1}, true), boxes);
+    };
+    places.at(i) = head("loc", 4);
+    classes.at(i) = head("conf", b.classes());
+  }
+  b.gives_boxes(b.concat(places));
+  b.concat(classes);
 }
 
 struct RegNetSpec {
@@ -161,6 +205,7 @@ void add_resnets(std::vector<ZooEntry>& zoo) {
     const bool cifar = resnets[row].cifar_stem;
     zoo.push_back({resnets[row].name, build_resnet, row, cifar ? 32 : 224, cifar ? 10 : 1000,
                    cifar ? cifar_images : imagenet_images});
+    if (resnets[row].name == "resnet50") zoo.push_back({"ssd300_resnet50", build_ssd300, row, 300, 81, coco_images});
   }
   for (std::size_t row = 0; row < regnets.size(); ++row) zoo.push_back({regnets[row].name, build_regnet, row});
 }

@@ -11,6 +11,7 @@ namespace perfpred {
 
 constexpr std::int64_t imagenet_images = 1'281'167;  ///< training images of ImageNet-1k (Russakovsky et al. 2015)
 constexpr std::int64_t cifar_images = 50'000;        ///< training images of CIFAR-10
+constexpr std::int64_t coco_images = 118'287;        ///< training images of COCO 2017 (Lin et al. 2014)
 constexpr std::int64_t token_sequences = 50'000;     ///< a convention: language models have no customary data set
 
 /// A network with fixed hyper-parameters: row `row` of its family's table, and the data that it is usually trained on.
@@ -39,7 +40,7 @@ struct TrainingData {
 /// @throws InputError as usual_data(), or if the builder's input or classes do not fit the network
 void build_zoo_network(NetworkBuilder& builder, std::string_view name);
 
-void add_resnets(std::vector<ZooEntry>& zoo);              ///< ResNet, ResNeXt, Wide ResNet, RegNet
+void add_resnets(std::vector<ZooEntry>& zoo);              ///< ResNet, ResNeXt, Wide ResNet, RegNet, SSD
 void add_plain_networks(std::vector<ZooEntry>& zoo);       ///< AlexNet, VGG, SqueezeNet
 void add_branching_networks(std::vector<ZooEntry>& zoo);   ///< GoogLeNet, Inception, DenseNet, ShuffleNetV2
 void add_mobile_networks(std::vector<ZooEntry>& zoo);      ///< MobileNetV2, MobileNetV3, MNASNet, EfficientNet

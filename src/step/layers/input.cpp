@@ -11,8 +11,7 @@ void input_forward(StepBuilder& step, const Layer& layer) {
   const bool tokens = step.network().tokens;
   step.state().output =
       step.new_tensor(layer.output, tokens ? DataType::i64 : step.parameter_type(), TensorRole::input);
-  const Shape labels = tokens ? Shape{layer.output[0] * layer.output[1]} : Shape{layer.output[0]};
-  step.set_labels(step.new_tensor(labels, DataType::i64, TensorRole::input));
+  step.set_labels(step.new_tensor({layer.output[0] * step.network().labels()}, DataType::i64, TensorRole::input));
 }
 
 void index_buffer_forward(StepBuilder& step, const Layer& layer) {

@@ -40,6 +40,12 @@ void flatten_forward(StepBuilder& step, const Layer& layer) {
   (step.channels_last() && has_pixels && image[1] > 1 ? copy_forward : view_forward)(step, layer);
 }
 
+/// Those of a box lie side by side in channels-last memory.
+void to_tokens_forward(StepBuilder& step, const Layer& layer) {
+  const bool has_pixels = layer.output[1] != layer.groups;
+  (layer.groups > 1 && has_pixels && !step.channels_last() ? copy_forward : view_forward)(step, layer);
+}
+
 void concat_forward(StepBuilder& step, const Layer& layer) {
   std::vector<TensorId> parts;
   parts.reserve(layer.input_count);
@@ -119,7 +125,7 @@ std::span<const LayerRule> rearrangement_rules() {
   static constexpr auto rules = std::to_array<LayerRule>({
       {LayerKind::to_nhwc, view_forward, view_backward},
       {LayerKind::to_nchw, view_forward, view_backward},
-      {LayerKind::to_tokens, view_forward, view_backward},
+      {LayerKind::to_tokens, to_tokens_forward, view_backward},
       {LayerKind::join_windows, view_forward, view_backward},
       {LayerKind::part_windows, view_forward, view_backward},
       {LayerKind::flatten, flatten_forward, view_backward},

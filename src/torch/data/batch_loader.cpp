@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "network/layers.h"
 #include "torch/data/random.h"
 
 namespace perfpred {
@@ -27,8 +28,11 @@ c10::Stream current_stream(c10::Device device) { return c10::impl::VirtualGuardI
 }  // namespace
 
 LoaderOptions loader_options(const Workload& workload, c10::Device device, int workers) {
-  return {workload.batch_size, device, workload.precision == Precision::fp64 ? at::kDouble : at::kFloat,
-          workload.layout, workers};
+  const auto names = zoo_networks();  // those of files are no detectors
+  const bool known = std::binary_search(names.begin(), names.end(), workload.network);
+  const std::int64_t labels = known && workload.input.size() == 3 ? build_network(workload).labels() : 1;
+  return {workload.batch_size, device,  workload.precision == Precision::fp64 ? at::kDouble : at::kFloat,
+          workload.layout,     workers, labels};
 }
 
 BatchLoader::BatchLoader(std::vector<std::int64_t> shape, LoaderOptions options)
@@ -141,7 +145,8 @@ void BatchLoader::fill(Slot& slot, std::int64_t number) {
       slot.inputs =
           at::empty({n, shape_[0], shape_[1], shape_[2]}, pinned.dtype(options_.dtype),
                     options_.layout == Layout::nhwc ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous);
-      slot.targets = at::empty({n}, pinned.dtype(at::kLong));
+      slot.targets = options_.labels == 1 ? at::empty({n}, pinned.dtype(at::kLong))
+                                          : at::empty({n, options_.labels}, pinned.dtype(at::kLong));
     }
   }
   auto* targets = slot.targets.mutable_data_ptr<std::int64_t>();
@@ -159,7 +164,7 @@ void BatchLoader::fill(Slot& slot, std::int64_t number) {
     } else {
       read_image<float>(image, draw, slot.inputs, i);
     }
-    targets[i] = source_->label(image);
+    std::fill_n(targets + i * options_.labels, options_.labels, source_->label(image));
   }
 }
 

@@ -23,7 +23,7 @@ namespace perfpred {
 /// One batch on the device.
 struct Batch {
   at::Tensor inputs;   ///< n x channels x height x width; or n x length word numbers, int64
-  at::Tensor targets;  ///< n class indices, int64; or n x length: the word that follows
+  at::Tensor targets;  ///< n class indices, int64; n x boxes; or n x length: the word that follows
 };
 
 /// Whether this share of a training's time, spent waiting for data, means that the data limit it.
@@ -38,7 +38,8 @@ struct LoaderOptions {
   c10::Device device = c10::kCPU;
   at::ScalarType dtype = at::kFloat;
   Layout layout = Layout::nchw;
-  int workers = 1;  ///< threads that assemble batches, each a whole one
+  int workers = 1;          ///< threads that assemble batches, each a whole one
+  std::int64_t labels = 1;  ///< of an image: one, or of each box the same
 };
 
 /// What a workload's batches are like, for a loader of so many threads.

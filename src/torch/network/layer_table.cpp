@@ -407,7 +407,11 @@ constexpr auto behaviours = std::to_array<LayerBehaviour>({
     {LayerKind::flatten, [](Call c) { return c.input().flatten(1); }},
     {LayerKind::to_nhwc, [](Call c) { return c.input().permute({0, 2, 3, 1}); }},
     {LayerKind::to_nchw, [](Call c) { return c.input().permute({0, 3, 1, 2}); }},
-    {LayerKind::to_tokens, [](Call c) { return c.input().flatten(2).transpose(1, 2); }},
+    {LayerKind::to_tokens,
+     [](Call c) {
+       if (c.layer.groups == 1) return c.input().flatten(2).transpose(1, 2);
+       return c.input().permute({0, 2, 3, 1}).reshape({c.input().size(0), c.layer.output[1], c.layer.output[2]});
+     }},
     {LayerKind::class_token,
      [](Call c) {
        return at::cat({c.own.weight.expand({c.input().size(0), -1, -1}), c.input()}, 1);

@@ -151,15 +151,19 @@ torch::Tensor NetworkModule::forward(const torch::Tensor& input) {
       if (last_reader_[static_cast<std::size_t>(read)] == i) values[static_cast<std::size_t>(read)].reset();
     }
   }
-  if (auxiliary) auxiliary_logits_ = values[static_cast<std::size_t>(auxiliary->last)];
+  if (auxiliary) beside_ = values[static_cast<std::size_t>(auxiliary->last)];
+  if (network_->boxes >= 0) beside_ = values[static_cast<std::size_t>(network_->boxes)];
   return values.back();
 }
 
 torch::Tensor NetworkModule::loss(const torch::Tensor& logits,
                                   const std::function<torch::Tensor(const torch::Tensor&)>& of) {
-  const at::Tensor own = of(logits);
-  const at::Tensor beside = std::exchange(auxiliary_logits_, at::Tensor());
-  return beside.defined() ? own + of(beside) * network_->auxiliary->weight : own;
+  at::Tensor own = of(logits);
+  const at::Tensor beside = std::exchange(beside_, at::Tensor());
+  if (!beside.defined()) return own;
+  if (network_->auxiliary) return own + of(beside) * network_->auxiliary->weight;
+  const auto type = beside.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return own + at::smooth_l1_loss(beside, at::zeros(beside.sizes(), beside.options().dtype(type)));
 }
 
 }  // namespace perfpred

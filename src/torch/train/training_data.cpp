@@ -51,6 +51,9 @@ std::string folder_of(const std::string& data, std::string_view prefix) {
 Workload workload_of(const TrainNetOptions& options) {
   Workload workload = of_file(options) ? pt2_workload(options.pt2) : Workload::zoo(options.network, options.batch_size);
   if (workload.input.size() != 3) throw InputError(fmt::format("network {} takes no images", workload.network));
+  if (!of_file(options) && build_network(workload).boxes >= 0) {
+    throw InputError(fmt::format("network {} learns boxes, which no data has", workload.network));
+  }
   if (is_cifar(options)) workload.input = {3, 32, 32};
   if (!options.input.empty()) workload.input = parse_shape(options.input);
   workload.batch_size = options.batch_size;
