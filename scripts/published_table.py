@@ -37,6 +37,7 @@ RECIPES = [
     ("Lightning-AI/litgpt", "lora", {"adapter_targets": "q+v"}),  # its defaults
     ("Lightning-AI/litgpt", "", {"padding": "packed"}),  # trains the longest sample first: lengths leave no blocks behind
     ("NVIDIA/DeepLearningExamples", "", {"loader": "included"}),
+    ("NVIDIA/DeepLearningExamples", "ssd300", {"layout": "nhwc"}),  # its main.py's default --data-layout
     ("huggingface/optimum-habana", "", {"loader": "included"}),
     ("mlcommons/training_results_v5.0", "", {"loader": "included"}),
     ("facebookresearch/detectron2", "", {"loader": "included"}),

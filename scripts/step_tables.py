@@ -33,7 +33,7 @@ def write(path, rows):
 # Networks of the published table that the zoo has, by the beginning of their name there.
 PUBLISHED = {"resnet50": "resnet50", "efficientnet-b0": "efficientnet_b0", "efficientnet-b4": "efficientnet_b4",
              "mobilenetv2": "mobilenet_v2", "resnext101-32x4d": "resnext101_32x4d",
-             "ssd300 resnet50": "ssd300_resnet50", "ResNet-50 for 3x32x32": "resnet50", "bert-large": "bert_large"}
+             "ResNet-50 for 3x32x32": "resnet50", "bert-large": "bert_large"}
 PRECISIONS = {"amp-fp16": "amp", "amp-bf16": "bf16", "tf32": "tf32", "fp32": "fp32",
               "fp32 (tf32 in cuDNN on Ampere and newer)": "default",
               "fp32 (tf32 where the framework allows it)": "tf32"}
