@@ -2,6 +2,7 @@
 """What perfpred.measure writes about a training loop. With perfpred-aggregate in PERFPRED_AGGREGATE the program reads it."""
 
 import csv
+import gc
 import hashlib
 import json
 import math
@@ -397,6 +398,17 @@ class Captured(Loop):
         self.assertFalse(torch.equal(weights[0], weights[2]))
         self.assertFalse(torch.equal(weights[2], weights[3]))
         self.assertEqual(os.listdir(os.path.join(self.folder.name, "graphs")), [f"{digits}.json"])
+
+    def test_a_compiled_network(self):
+        self.addCleanup(gc.collect)  # the compiler's objects refer to each other, and to what was compiled
+        self.network = torch.compile(self.network, backend="eager")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "Using `torch.compile")
+            self.measured(network=None, capture=True)
+        (row,) = self.rows()
+        self.assertEqual((row["compiled"], row["env"]), ("1", "compile"))
+        with open(os.path.join(self.folder.name, "graphs", f"{row['network'].partition(':')[2]}.json")) as file:
+            self.assertTrue(json.load(file)["compiled"])
 
     def test_an_optimizer_that_has_no_name(self):
         class Unheard(torch.optim.SGD):

@@ -190,6 +190,18 @@ class Predictions(WithFolder):
             perfpred.predict(module, device="T4")
 
     @unittest.skipIf(torch is None, "no torch")
+    def test_a_compiled_module(self):
+        module, example = torch.nn.Linear(64, 64), torch.zeros(8, 64)
+        step = lambda network, **fields: perfpred.predict(network, example, device="L4", fit_advice=False, **fields)
+        eager, said = step(module), step(module, compiled=1)
+        self.assertNotIn("compiled", eager.key)
+        compiled = step(torch.compile(module))
+        self.assertIn(";compiled=1", compiled.key)
+        self.assertEqual(compiled.step_sec, said.step_sec)
+        module.compile()
+        self.assertIn(";compiled=1", step(module).key)
+
+    @unittest.skipIf(torch is None, "no torch")
     def test_the_precision_of_a_module(self):
         module, example = torch.nn.Linear(8, 4), torch.zeros(4, 8)
         set_before = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
