@@ -125,6 +125,9 @@ class Found:
     def params(self):
         return sum(p.numel() for p in self._parameters() if p.requires_grad)
 
+    def trains_all(self):
+        return all(p.requires_grad for p in self._parameters())
+
     def device(self):
         return self._parameters()[0].device
 

@@ -16,7 +16,7 @@ import torch
 from perfpred.capture.place import is_meta, swap
 from perfpred.capture.session import CaptureError
 from perfpred.capture.session import capture as captured_step
-from perfpred.measure import runs_file
+from perfpred.measure import checks, runs_file
 from perfpred.measure.callbacks import lightning_callback, trainer_callback
 from perfpred.measure.errors import MeasureError
 from perfpred.measure.fields import FUSED, text_of
@@ -40,11 +40,13 @@ _OF_MEMORY = ("not enough memory", "can't allocate memory", "out of memory", "AL
 
 
 # Fields of a workload whose network is a step file. What else there is to say of the step is in the file.
-_OF_STEP_FILE = ("network", "batch_size", "train_images", "precision", "layout", "cuda_graph", "device", "threads")
+_OF_STEP_FILE = (
+    "network batch_size train_images precision layout cuda_graph device threads compiled software loader".split()
+)
 
 
 def _of_step_file(workload):
-    return {name: workload[name] for name in _OF_STEP_FILE}
+    return {name: workload[name] for name in _OF_STEP_FILE if name in workload}
 
 
 def _first_line(error):
@@ -106,8 +108,8 @@ class measure:
                     break
 
     path: runs.csv, which is made where it is missing; other programs may append to it at the same time.
-    network: a name of perfpred's zoo, any other of your own, or a step file of perfpred.capture ("step.json"), which is
-        copied into graphs/ beside path. Not needed with capture.
+    network: a name of perfpred's zoo (cifar_cnn with depth= and base_filters=), any other of your own, or a step file of
+        perfpred.capture ("step.json"), which is copied into graphs/ beside path. Not needed with capture.
     batch_size: samples of a micro-step; default: the first size of the first tensor that the network is called with.
     device: a torch.device or its name; default: where the network's parameters are.
     train_images: samples of an epoch; default: the length of the DataLoader's data set.
@@ -118,10 +120,11 @@ class measure:
     env: a free tag; rows of different tags are never put together. Default: "compile" for compiled networks.
     limit_sec: seconds of steps after which the time is what it is; default: 3 on a GPU, 15 on a CPU.
     fields: other columns of a workload, by name, in place of what is found: optimizer="lion", precision="bf16", classes=10,
-        input="3x224x224", adapter="lora:r=16,targets=all", ...
+        input="3x224x224", adapter="lora:r=16,targets=all", compiled=1, software="xla", loader="included", ...
 
-    Raises MeasureError, in one line, for what is neither found nor said. An exception of the program passes through; the row
-    then has the outcome `oom`, `failed` or `interrupted`.
+    Raises MeasureError, in one line, for what is neither found nor said, and for a network that has the name of one of the
+    zoo but other parameters or another input. An exception of the program passes through; the row then has the outcome
+    `oom`, `failed` or `interrupted`.
     """
 
     LightningCallback = classmethod(lightning_callback)
@@ -274,7 +277,7 @@ class measure:
     def _end_first(self):
         """The first step chose and loaded kernels, and allocated: it is not a sample."""
         self._of_step.close()
-        self._workload = self._workload_of_first()
+        self._know_workload()
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
             torch.cuda.empty_cache()
@@ -458,6 +461,20 @@ class measure:
             if self._given.get(name, of_step[name]) != of_step[name]:
                 raise MeasureError(f"{name} {self._given[name]} is given, but the step has {of_step[name]}")
 
+    def _know_workload(self, ended=True):
+        """Raises MeasureError, too, for a row that could not be read, or that has the name of another network."""
+        self._workload = self._workload_of_first(ended)
+        if "network" not in self._workload:
+            return
+        try:
+            checks.check_readable(self._row("ok", ""))
+        except ImportError as error:
+            warnings.warn(f"perfpred.measure: the row is not checked: {error}", stacklevel=4)
+            return
+        if not self._is_step:
+            whole = self._found.trains_all() and not self._workload.get("adapter")
+            checks.check_network(self._workload, self._found.params() if whole else None)
+
     def _as_in_file(self, fields, batches):
         """Fields of a network step:..., as far as its file is known. Raises MeasureError if that is of another step."""
         name, says_precision = fields["network"], "precision" in self._given
@@ -473,15 +490,14 @@ class measure:
     def _row(self, outcome, note):
         device = self._device
         row = dict.fromkeys(runs_file.COLUMNS, "")
-        row.update(self._workload)
+        row.update({"compiled": "1"} if self._found.compiled() else {}, **self._workload)
         row.update(
             timestamp_utc=self._begun,
             framework=f"PyTorch {torch.__version__}",
             epochs=0,
             params=self._found.params(),
             epoch_times_json="[]",
-            compiled="1" if self._found.compiled() else "",
-            env=self._env or ("compile" if self._found.compiled() else ""),
+            env=self._env or ("compile" if row["compiled"] == "1" else ""),
             host=os.uname().nodename,
             load=self._load,
             timing="steps",
@@ -546,7 +562,8 @@ class measure:
         else:
             outcome = "failed"
         try:
-            self._workload = self._workload or self._workload_of_first(ended=False)
+            if not self._workload:
+                self._know_workload(ended=False)
             if "network" not in self._workload:
                 raise MeasureError("its step was not captured yet, which names the network")
         except MeasureError as unknown:
