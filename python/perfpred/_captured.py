@@ -2,6 +2,8 @@
 """A network that is an object of PyTorch, as a step file."""
 
 import contextlib
+import functools
+import hashlib
 import os
 import tempfile
 from typing import Any, Callable, Dict, Iterator, Optional
@@ -81,10 +83,23 @@ def _batch_of(value: Any) -> Optional[int]:
     return next((size for size in map(_batch_of, parts) if size is not None), None)
 
 
+@functools.lru_cache(maxsize=None)
+def _kept() -> "tempfile.TemporaryDirectory[str]":
+    """A folder for the step files of this process, which is removed as it ends: the library may read them until then."""
+    return tempfile.TemporaryDirectory(prefix="perfpred-steps-")
+
+
+def _kept_by_digits(path: str) -> str:
+    with open(path, "rb") as file:
+        kept = os.path.join(_kept().name, hashlib.sha256(file.read()).hexdigest()[:12] + ".json")
+    os.replace(path, kept)
+    return kept
+
+
 def captured_step(
     module: Any, example: Any, precision: Optional[str], optimizer: Any, loss: Optional[Callable[[Any], Any]]
 ) -> str:
-    """The step file of a training step of the module, for all batch sizes; in a temporary folder that stays.
+    """The step file of a training step of the module, for all batch sizes; it stays until the process ends.
 
     Nothing is computed and the module stays as it was (perfpred.capture).
     """
@@ -103,25 +118,25 @@ def captured_step(
         raise InputError("the module has no parameter to train")
     made = _made_optimizer(optimizer or "adam", trained)
     half = getattr(torch, _HALVES[precision]) if precision in _HALVES else None
-    folder = tempfile.mkdtemp(prefix="perfpred-step-")
-    paths = []
-    for batch in (size, 2 * size):
-        inputs = _of_size(example, batch)
-        paths.append(os.path.join(folder, f"at{batch}.json"))
-        with _set_to(precision), capture(paths[-1], batch_size=batch):
-            scaler = torch.amp.GradScaler("cuda", enabled=precision == "fp16")  # here CUDA is there
-            made.zero_grad()
-            with torch.autocast("cuda", dtype=half) if half else contextlib.nullcontext():
-                if isinstance(inputs, dict):
-                    output = module(**inputs)
-                else:
-                    output = module(*inputs) if isinstance(inputs, (list, tuple)) else module(inputs)
-                value = (loss or _default_loss)(output)
-            scaler.scale(value).backward()
-            scaler.step(made)
-            scaler.update()
-    path = os.path.join(folder, "step.json")
-    captured = combine(*paths, path)["precision"]
-    if precision not in (None, captured):
-        raise InputError(f"precision {precision!r} is given, but the module computes in {captured}")
-    return path
+    with tempfile.TemporaryDirectory(dir=_kept().name) as folder:
+        paths = []
+        for batch in (size, 2 * size):
+            inputs = _of_size(example, batch)
+            paths.append(os.path.join(folder, f"at{batch}.json"))
+            with _set_to(precision), capture(paths[-1], batch_size=batch):
+                scaler = torch.amp.GradScaler("cuda", enabled=precision == "fp16")  # here CUDA is there
+                made.zero_grad()
+                with torch.autocast("cuda", dtype=half) if half else contextlib.nullcontext():
+                    if isinstance(inputs, dict):
+                        output = module(**inputs)
+                    else:
+                        output = module(*inputs) if isinstance(inputs, (list, tuple)) else module(inputs)
+                    value = (loss or _default_loss)(output)
+                scaler.scale(value).backward()
+                scaler.step(made)
+                scaler.update()
+        path = os.path.join(folder, "step.json")
+        captured = combine(*paths, path)["precision"]
+        if precision not in (None, captured):
+            raise InputError(f"precision {precision!r} is given, but the module computes in {captured}")
+        return _kept_by_digits(path)

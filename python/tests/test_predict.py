@@ -190,6 +190,22 @@ class Predictions(WithFolder):
             perfpred.predict(module, device="T4")
 
     @unittest.skipIf(torch is None, "no torch")
+    def test_a_module_leaves_no_file_behind(self):
+        code = (
+            "import os, tempfile, perfpred, torch\n"
+            "for width in 4, 4, 5:\n"
+            "    module = torch.nn.Linear(width, 4)\n"
+            "    perfpred.predict(module, torch.zeros(8, width), device='T4', fit_advice=False)\n"
+            "try: perfpred.predict(module, torch.zeros(8, 5), device='T4', precision='fp64')\n"
+            "except perfpred.InputError: pass\n"
+            "print(sum(len(files) for _, _, files in os.walk(tempfile.gettempdir())))"
+        )
+        environment = {**os.environ, "TMPDIR": self.folder.name}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+        self.assertEqual(done.stdout.strip(), "2", done.stderr)  # a file for each network
+        self.assertEqual(os.listdir(self.folder.name), [])
+
+    @unittest.skipIf(torch is None, "no torch")
     def test_a_compiled_module(self):
         module, example = torch.nn.Linear(64, 64), torch.zeros(8, 64)
         step = lambda network, **fields: perfpred.predict(network, example, device="L4", fit_advice=False, **fields)
