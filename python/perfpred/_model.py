@@ -105,6 +105,8 @@ class Model:
         return found
 
     def __repr__(self) -> str:
+        if not self._handle.close.alive:
+            return "<perfpred.Model closed>"
         info = self.info()
         of = f"{info['rows']} rows of {', '.join(info['devices'])}" if info["rows"] else "no runs"
         return f"<perfpred.Model {info['kind']}: {of}>"

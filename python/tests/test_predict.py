@@ -116,6 +116,24 @@ class Predictions(WithFolder):
         answer = perfpred.predict("gpt2", input=256, batch_size=4, device="T4", epochs=2)
         self.assertEqual(answer.to_dict(), json.loads(done.stdout))
 
+    def test_prints_what_the_program_says(self):
+        job = {"device": "T4", "batch_size": 8, "price_per_hour": 1}
+        answer = perfpred.predict("resnet50", budget_sec="1:00:00", train_images=1000, **job)
+        shown = {line.split("  ")[0]: line for line in repr(answer).splitlines()}
+        self.assertIn(f" {answer.epochs_in_budget.p50:.0f} ", shown["budget"])
+        self.assertIn(f" {answer.largest_batch}", shown["largest batch"])
+        self.assertIn(answer.bound, shown["bound by"])
+        self.assertIn(f"{100 * answer.mfu:.1f}", shown["utilisation"])
+        self.assertIn(f"below {answer.memory['device']['upper'] / 1e9:.2f}", shown["memory"])
+        self.assertIn(f"say {answer.narrow_by[0]}=", repr(answer))
+        answer = perfpred.predict("llama3_8b", device="RTX 4090", batch_size=1, input=2048, precision="bf16")
+        self.assertIn("does not fit", repr(answer))
+        for advice in answer.fit_advice:
+            (line,) = (line for line in repr(answer).splitlines() if line.startswith(advice["change"] + " "))
+            self.assertIn(f"{advice['time_factor']:.2f} x the time", line)
+        swept = repr(perfpred.predict("resnet50", budget_sec=3600, **{**job, "batch_size": [8, 16]})).splitlines()
+        self.assertRegex(swept[0], "price +epochs")
+
     def test_lists_sweep(self):
         answers = perfpred.predict("resnet18", device=["T4", "V100-SXM2-16GB"], batch_size=(32, 64), fit_advice=False)
         self.assertEqual([one.key.split(";")[3] for one in answers], ["batch_size=32", "batch_size=64"] * 2)
@@ -475,6 +493,7 @@ class BadInput(WithFolder):
             pass
         self.refused("not open", lambda: model.predict(depth=3, base_filters=32, batch_size=64))
         self.refused("not open", lambda: model.save(self.path("model.json")))
+        self.assertEqual(repr(model), "<perfpred.Model closed>")
         model.close()
 
 
