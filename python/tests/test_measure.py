@@ -374,6 +374,15 @@ class Ends(Loop):
         self.optimizer = Unheard(self.network.parameters(), 0.1)
         self.refused("optimizer=", "Unheard")
 
+    def test_one_loop_each(self):
+        m = perfpred.measure(self.path, network="mine")
+        with self.assertRaisesRegex(perfpred.MeasureError, r"step\(\) is outside"):
+            m.step()
+        for times in range(2):
+            with self.assertRaisesRegex(perfpred.MeasureError, "too few steps" if times == 0 else "another one"):
+                with m:
+                    pass
+
     def test_what_cannot_be(self):
         self.refused("3 are needed", loader=self.loader(16))
         self.refused("batchsize", batchsize=3)

@@ -322,6 +322,13 @@ class Refusals(Captures):
             perfpred.combine(*documents)
         with self.assertRaisesRegex(perfpred.CaptureError, "both files have the batch size 4"):
             perfpred.combine(documents[0], documents[0])
+        gone = os.path.join(self.folder.name, "gone.json")
+        with self.assertRaisesRegex(perfpred.CaptureError, "gone.json: No such file"):
+            perfpred.combine(gone, gone, self.path)
+        with open(gone, "w") as file:
+            file.write("{")
+        with self.assertRaisesRegex(perfpred.CaptureError, "gone.json: is not a step file"):
+            perfpred.combine(gone, gone)
 
 
 if __name__ == "__main__":

@@ -131,9 +131,14 @@ def write(path, content):
 
 
 def read(path):
-    """The document in a file."""
-    with open(path, encoding="utf-8") as file:
-        content = json.load(file)
+    """The document in a file. Raises CaptureError if there is none."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+    except OSError as error:
+        raise CaptureError(f"{path}: {error.strerror}") from None
+    except ValueError:
+        raise CaptureError(f"{path}: is not a step file") from None
     if not isinstance(content, dict) or content.get("format") != 1:
         raise CaptureError(f"{path}: is not a step file of format 1")
     return content
@@ -152,7 +157,7 @@ def combine(first, second, path=None):
     """Joins captures of one step at two batch sizes into one that answers for any batch size.
 
     first, second: paths of step files. path: the file to write; default: the document is only returned.
-    Raises CaptureError if the two are not the same step.
+    Raises CaptureError if the two are not the same step, or one is no step file; OSError if the file cannot be written.
     """
     a, b = (read(p) if not isinstance(p, dict) else p for p in (first, second))
     samples = b["batch_size"] - a["batch_size"]

@@ -173,6 +173,7 @@ class measure:
         self._found = Found()
         self._open = contextlib.ExitStack()
         self._of_step = contextlib.ExitStack()
+        self._next = None  # what the end of a step means; a method of this, from __enter__() on
         self._session = self._samples = self._monitor = self._clock = None
         self._window, self._clocks_mhz, self._host_sec = [], [], []
         self._in_window = 0.0  # seconds since the last reading
@@ -196,6 +197,8 @@ class measure:
         return Graphs(beside, path) if path.endswith(".json") else Graphs(path)
 
     def __enter__(self):
+        if self._next is not None:
+            raise MeasureError("a perfpred.measure is for one with statement: make another one")
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             raise MeasureError("several processes (WORLD_SIZE) train one network: a row of runs.csv is of one device")
         runs_file.check_writable(self.path)
@@ -229,6 +232,8 @@ class measure:
 
     def step(self):
         """A step has ended, with its update by the optimizer. Returns whether the row is written."""
+        if self._next is None:
+            raise MeasureError("step() is outside of the with statement of perfpred.measure")
         if not self.done:
             self._accumulated, self._micro_steps = self._micro_steps + 1, 0
             self._next()
