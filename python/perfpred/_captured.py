@@ -162,7 +162,7 @@ def captured_step(
             with _set_to(precision), capture(paths[-1], batch_size=batch):
                 step(inputs)
         path = os.path.join(folder, "step.json")
-        captured = combine(*paths, path)["precision"]
+        captured = combine(paths[0], paths[1], path)["precision"]
         if precision not in (None, captured):
             raise InputError(f"precision {precision!r} is given, but the module computes in {captured}")
         return _kept_by_digits(path)

@@ -7,12 +7,19 @@ import functools
 import json
 import logging
 import os
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union, overload
 
 from perfpred._answers import Answer, Answers, Plan
 from perfpred._library import Handle, InputError, call, encoded, encoded_path, json_of, text_of
 from perfpred._tables import Path, Table, columns_of, is_path, is_table, numbers_of, table_file, with_rows
 from perfpred._values import combinations, encoded_json
+
+if TYPE_CHECKING:
+    import numpy
+    import pandas
+    from typing_extensions import Unpack
+
+    from perfpred._fields import Job, Kind, Label, Network, PlanOptions, SharedFields, Sweep
 
 __all__ = ["Model", "add_graphs", "add_op_rules", "aggregate", "devices", "fit", "load", "observe", "plan", "predict"]
 
@@ -103,7 +110,15 @@ class Model:
         of = f"{info['rows']} rows of {', '.join(info['devices'])}" if info["rows"] else "no runs"
         return f"<perfpred.Model {info['kind']}: {of}>"
 
-    def predict(self, network: Any = None, example: Any = None, **fields: Any) -> Any:
+    @overload
+    def predict(self, network: "Optional[Network]" = None, example: Any = None, **fields: "Unpack[Job]") -> Answer: ...
+
+    @overload
+    def predict(
+        self, network: "Union[Network, Iterable[str], None]" = None, example: Any = None, **fields: "Unpack[Sweep]"
+    ) -> Answers: ...
+
+    def predict(self, network: Any = None, example: Any = None, **fields: Any) -> Union[Answer, Answers]:
         """Time, memory, throughput and price of a training job: an Answer; of lists of values all combinations.
 
         network: a name ("resnet50"), a config.json of Hugging Face's, a step file of perfpred.capture, or a
@@ -137,6 +152,14 @@ class Model:
     def _forecast(self, fields: Dict[str, Any]) -> Dict[str, Any]:
         document: Dict[str, Any] = json_of("forecast", self._handle.value, encoded_json(fields))
         return document
+
+    @overload
+    def predict_many(
+        self, jobs: Union[Mapping[str, Any], Sequence[Mapping[str, Any]]], **fields: "Unpack[SharedFields]"
+    ) -> "Dict[str, numpy.ndarray[Any, Any]]": ...
+
+    @overload
+    def predict_many(self, jobs: "pandas.DataFrame", **fields: "Unpack[SharedFields]") -> "pandas.DataFrame": ...
 
     def predict_many(self, jobs: Any, **fields: Any) -> Any:
         """Seconds per epoch of many jobs, fast: a DataFrame of pandas, a dict of arrays of one length, or a list of
@@ -263,9 +286,29 @@ def load(path: Optional[Path] = None, *, device_file: Optional[Path] = None) -> 
     return Model(Handle("model", "model_load", encoded_path(path), _value(catalogue)))
 
 
+@overload
+def predict(
+    network: "Optional[Network]" = None,
+    example: Any = None,
+    *,
+    model: Union[Model, Path, None] = None,
+    **fields: "Unpack[Job]",
+) -> Answer: ...
+
+
+@overload
+def predict(
+    network: "Union[Network, Iterable[str], None]" = None,
+    example: Any = None,
+    *,
+    model: Union[Model, Path, None] = None,
+    **fields: "Unpack[Sweep]",
+) -> Answers: ...
+
+
 def predict(
     network: Any = None, example: Any = None, *, model: Union[Model, Path, None] = None, **fields: Any
-) -> Any:
+) -> Union[Answer, Answers]:
     """Model.predict() of a model or its file; default: the standard model.
 
     >>> perfpred.predict("resnet50", device="A100-80GB-PCIe", batch_size=[32, 64], precision="bf16")  # doctest: +SKIP
@@ -273,13 +316,14 @@ def predict(
     asked = _network_fields(network, example, fields)
     if "step" in asked:
         add_graphs(asked["step"])  # the model may have rows of it
-    return _model(model).predict(**asked)
+    answer: Union[Answer, Answers] = _model(model).predict(**asked)
+    return answer
 
 
 def fit(
     runs_agg: Table,
     *,
-    kind: str = "hybrid",
+    kind: "Kind" = "hybrid",
     seed: int = 0,
     prior: Optional[Path] = None,
     device_file: Optional[Path] = None,
@@ -308,7 +352,7 @@ def aggregate(
     *,
     merge: Union[Path, Sequence[Path], None] = None,
     logs: Optional[Path] = None,
-    label: str = "robust",
+    label: "Label" = "robust",
     out: Optional[Path] = None,
     rejected: Optional[Path] = None,
     partial: Optional[Path] = None,
@@ -331,7 +375,7 @@ def plan(
     budget_sec: Union[float, str],
     epochs: int,
     model: Union[Model, Path, None] = None,
-    **options: Any,
+    **options: "Unpack[PlanOptions]",
 ) -> Plan:
     """The most valuable runs within a time budget.
 

@@ -4,6 +4,7 @@
 import csv
 import gc
 import hashlib
+import importlib
 import json
 import math
 import os
@@ -436,6 +437,11 @@ class Ends(Loop):
                 raise torch.OutOfMemoryError("no")
         self.assertIn("depth is missing", str(caught[-1].message))
         self.assertFalse(os.path.exists(self.path))
+
+    def test_the_types_name_the_fields_that_there_are(self):
+        typed = importlib.import_module("perfpred._fields").MeasuredFields.__annotations__
+        known = importlib.import_module("perfpred.measure.fields").NAMES
+        self.assertEqual(sorted({*typed, "network", "batch_size", "train_images"}), sorted(known))
 
     def test_what_narrows_an_answer_can_be_said(self):
         self.refused("software 'tf' is not one of", software="tf")

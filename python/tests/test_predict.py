@@ -94,6 +94,21 @@ class Imports(unittest.TestCase):
         self.assertRaises(AttributeError, lambda: perfpred.nothing)
 
 
+class Types(unittest.TestCase):
+    def test_name_the_fields_that_there_are(self):
+        fields = importlib.import_module("perfpred._fields")
+        with self.assertRaises(perfpred.InputError) as refused:
+            perfpred.predict("resnet18", device="T4", batch_size=1, colour="red")
+        known = set(str(refused.exception).partition(" is not one of ")[2].split(", ")) - {"network"}
+        self.assertEqual(set(fields.WorkloadFields.__annotations__), known)
+        self.assertEqual(set(fields.Sweep.__annotations__), set(fields.Job.__annotations__))
+        terms = set(fields.Job.__annotations__) - known - {"config", "step"}
+        for term in terms:
+            with self.assertRaises(perfpred.InputError) as refused:  # of its value
+                perfpred.predict("resnet18", device="T4", batch_size=1, **{term: "?"})
+            self.assertNotIn(" is not one of ", str(refused.exception))
+
+
 class Predictions(WithFolder):
     def test_a_name(self):
         answer = perfpred.predict("ResNet-50", **JOB)

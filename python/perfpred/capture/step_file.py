@@ -4,9 +4,11 @@
 import json
 import os
 import tempfile
+from typing import Any, Dict, Optional, Union
 
 import torch
 
+from perfpred._tables import Path
 from perfpred.capture.recorder import CaptureError
 
 _PRODUCTS = ("convolution", "mm", "addmm", "bmm", "baddbmm", "attention")
@@ -153,10 +155,12 @@ def _growth(first, second, samples, what):
     return growth
 
 
-def combine(first, second, path=None):
+def combine(
+    first: Union[Path, Dict[str, Any]], second: Union[Path, Dict[str, Any]], path: Optional[Path] = None
+) -> Dict[str, Any]:
     """Joins captures of one step at two batch sizes into one that answers for any batch size.
 
-    first, second: paths of step files. path: the file to write; default: the document is only returned.
+    first, second: step files, or what is in them. path: the file to write; default: the document is only returned.
     Raises CaptureError if the two are not the same step, or one is no step file; OSError if the file cannot be written.
     """
     a, b = (read(p) if not isinstance(p, dict) else p for p in (first, second))

@@ -10,9 +10,12 @@ import os
 import statistics
 import time
 import warnings
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, SupportsIndex, Type, Union
 
 import torch
 
+from perfpred._tables import Path
 from perfpred.capture.place import is_meta, swap
 from perfpred.capture.session import CaptureError
 from perfpred.capture.session import capture as captured_step
@@ -24,6 +27,11 @@ from perfpred.measure.found import Found, first_call, replaced
 from perfpred.measure.graphs import Graphs, is_step_file, layout, of_file, read
 from perfpred.measure.monitor import Monitor, value_of
 from perfpred.measure.samples import MIN_SAMPLES, Z95, StepSamples, quantile
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from perfpred._fields import MeasuredFields
 
 __all__ = ["MeasureError", "measure"]
 
@@ -132,25 +140,25 @@ class measure:
 
     def __init__(
         self,
-        path,
+        path: Path,
         *,
-        network=None,
-        batch_size=None,
-        device=None,
-        train_images=None,
-        capture=False,
-        env="",
-        limit_sec=None,
-        **fields,
-    ):
+        network: Optional[Path] = None,
+        batch_size: Optional[SupportsIndex] = None,
+        device: Union[str, torch.device, None] = None,
+        train_images: Optional[SupportsIndex] = None,
+        capture: Union[bool, Path] = False,
+        env: str = "",
+        limit_sec: Optional[float] = None,
+        **fields: "Unpack[MeasuredFields]",
+    ) -> None:
         self.path = os.fspath(path)
         self.done = False  # is the row written?
-        self.row = None  # what was written, by column
-        self.label = None  # what the samples say beside that: medians and means in seconds, and how they came about
+        self.row: Optional[Dict[str, Any]] = None  # what was written, by column
+        self.label: Optional[Dict[str, Any]] = None  # what the samples say beside that: medians and means in seconds, and how they came about
         if capture and network is not None:
             raise MeasureError("network and capture: the captured file names the network; say one of them")
         self._step, self._step_path = None, None  # the document of the network's step file, and where it is
-        if is_step_file(network):
+        if network is not None and is_step_file(network):
             self._step_path = os.fspath(network)
             self._step, network = read(self._step_path)
         given = dict(fields, network=network, batch_size=batch_size, train_images=train_images)
@@ -173,15 +181,17 @@ class measure:
         self._found = Found()
         self._open = contextlib.ExitStack()
         self._of_step = contextlib.ExitStack()
-        self._next = None  # what the end of a step means; a method of this, from __enter__() on
+        self._next: Any = None  # what the end of a step means; a method of this, from __enter__() on
         self._session = self._samples = self._monitor = self._clock = None
-        self._window, self._clocks_mhz, self._host_sec = [], [], []
+        self._window: List[float] = []  # seconds of steps
+        self._clocks_mhz: List[float] = []
+        self._host_sec: List[float] = []
         self._in_window = 0.0  # seconds since the last reading
         self._throttled = self._company = self._skips = False
         self._micro_steps = 0
         self._accumulated = 1
-        self._workload = {}
-        self._of_memory = {}  # columns of the row
+        self._workload: Dict[str, Any] = {}
+        self._of_memory: Dict[str, Any] = {}  # columns of the row
 
     def _graphs_of(self, capture):
         """Where step files are kept. Raises MeasureError for a capture that is neither a Boolean nor a path."""
@@ -196,7 +206,7 @@ class measure:
             raise MeasureError(f"capture {path}: there is no folder {above}")
         return Graphs(beside, path) if path.endswith(".json") else Graphs(path)
 
-    def __enter__(self):
+    def __enter__(self) -> "measure":
         if self._next is not None:
             raise MeasureError("a perfpred.measure is for one with statement: make another one")
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -211,7 +221,9 @@ class measure:
         self._next = self._end_first
         return self
 
-    def __exit__(self, kind, error, trace):
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
         self._open.close()
         if self._session is not None:
             self._end_capture(False)  # the step has not ended
@@ -222,7 +234,7 @@ class measure:
         elif not issubclass(kind, (CaptureError, MeasureError)):
             self._write_failure(kind, error)
 
-    def __str__(self):
+    def __str__(self) -> str:
         if self.row is None:
             return f"{self.path}: nothing is written yet"
         if self.row["outcome"] not in ("ok", "untrusted"):
@@ -230,7 +242,7 @@ class measure:
         text = f"{self.row['network']} at {self.row['batch_size']}: {self.row['step_p50_ms']:.4g} ms a step"
         return f"{self.path}: {text}, outcome {self.row['outcome']}" + (f" ({self.row['note']})" if self.row["note"] else "")
 
-    def step(self):
+    def step(self) -> bool:
         """A step has ended, with its update by the optimizer. Returns whether the row is written."""
         if self._next is None:
             raise MeasureError("step() is outside of the with statement of perfpred.measure")
@@ -239,11 +251,11 @@ class measure:
             self._next()
         return self.done
 
-    def micro_step(self):
+    def micro_step(self) -> None:
         """A batch has ended whose gradients a later update uses: to be called in place of step() then."""
         self._micro_steps += 1
 
-    def skip(self):
+    def skip(self) -> None:
         """What runs before the next step() is no usual step: it holds a validation or writes a checkpoint, say. A new
         iteration over a DataLoader is noticed without this.
         """
@@ -273,7 +285,7 @@ class measure:
         else:
             self._samples.drop_last()
 
-    def note_loader(self, loader):
+    def note_loader(self, loader: Any) -> None:
         """The DataLoader of the training, where its iteration began before this was entered."""
         self._found.note_loader(loader)
 
