@@ -95,7 +95,10 @@ check() {
       ;;
     measure)
       "$python" -c 'import accelerate, lightning, transformers'
-      (cd python/tests && PYTHONPATH=.. "$python" -W ignore -m unittest -v test_measure test_measure_callbacks)
+      cmake --preset core
+      cmake --build --preset core --target perfpred_c
+      (cd python/tests && PERFPRED_LIBRARY=$PWD/../../build/core/lib/libperfpred.so PYTHONPATH=.. \
+        "$python" -W ignore -m unittest -v test_measure test_measure_callbacks)
       ;;
     python)
       wheel_in $out/python mypy numpy pandas

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predictions a second of arrays by the C++ library on one thread, for python_arrays.py: array_rates MODEL COUNT SIZES
+// Predictions a second by the C++ library on one thread, for python_arrays.py: array_rates MODEL COUNT SIZES CALLS
+#include <perfpred/forecast.h>
 #include <perfpred/time_regressor.h>
 #include <perfpred/workload.h>
 
@@ -23,8 +24,8 @@ double seconds_of(const Call& call) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) return 2;
-  const int count = std::stoi(argv[2]), sizes = std::stoi(argv[3]);
+  if (argc != 5) return 2;
+  const int count = std::stoi(argv[2]), sizes = std::stoi(argv[3]), calls = std::stoi(argv[4]);
   const TimeRegressor model = TimeRegressor::load(argv[1]);
   std::vector<Prediction> predictions(static_cast<std::size_t>(count));
   const double by_runs = seconds_of([&] {
@@ -46,5 +47,9 @@ int main(int argc, char** argv) {
       (void)standard.predict(job);
     }
   });
-  fmt::print("{} {}\n", count / by_runs, sizes / by_operators);
+  job.batch_size = 64;
+  const double by_calls = seconds_of([&] {
+    for (int i = 0; i < calls; ++i) (void)forecast(standard, job);
+  });
+  fmt::print("{} {} {}\n", count / by_runs, sizes / by_operators, calls / by_calls);
 }

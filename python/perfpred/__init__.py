@@ -10,12 +10,17 @@
 import importlib
 import sys
 import types
-from typing import Any, List
+from typing import TYPE_CHECKING, Any, List
 
 from perfpred._answers import Answer, Answers, Plan
 from perfpred._library import Error, InputError, ModelError
 from perfpred._model import Model, add_graphs, add_op_rules, aggregate, devices, fit, load, observe, plan, predict
 from perfpred._values import Quantiles
+
+if TYPE_CHECKING:
+    from perfpred.capture.session import CaptureError, capture
+    from perfpred.capture.step_file import combine
+    from perfpred.measure.session import MeasureError, measure
 
 # What needs PyTorch, by the module that has it.
 _OF_TORCH = {
@@ -52,7 +57,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def _of_torch(name: str) -> Any:
     if name not in _OF_TORCH:
         raise AttributeError(f"module 'perfpred' has no attribute {name!r}")
     try:
@@ -63,6 +68,10 @@ def __getattr__(name: str) -> Any:
         raise ImportError(f'perfpred.{name} needs PyTorch: pip install "perfpred[capture]"', name="torch") from error
     globals()[name] = value
     return value
+
+
+if not TYPE_CHECKING:  # a name that is not there is an error
+    __getattr__ = _of_torch
 
 
 def __dir__() -> List[str]:

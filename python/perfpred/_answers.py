@@ -8,6 +8,7 @@ from perfpred._values import Quantiles, duration, gigabytes, table
 __all__ = ["Answer", "Answers", "Plan"]
 
 _QUANTILES = {"p05", "p50", "p95"}
+_VERDICTS = {"fits": "fits", "only_just": "may or may not fit", "does_not_fit": "does not fit"}
 
 
 def _frame(rows: List[Dict[str, Any]]) -> Any:
@@ -61,7 +62,8 @@ class Answer:
     reason: str  #: why it is one
     unknown_bytes: float  #: share of the bytes that unknown operators move
     scaling: Optional[Dict[str, Any]]
-    narrow_by: Optional[List[Any]]  #: fields that would narrow the interval most
+    narrow_by: Optional[List[str]]  #: fields that would narrow the interval most
+    narrow_to: Optional[List[float]]  #: of each of them: p95 / p05 then
     error: str = ""  #: of a sweep's row without an answer: why; everything else of it is None
 
     def __init__(self, document: Dict[str, Any], fields: Optional[Dict[str, Any]] = None) -> None:
@@ -106,12 +108,46 @@ class Answer:
             if q is not None:
                 texts = [duration(one) if name == "total" else f"{one:.4g}" for one in q]
                 rows.append([name, texts[1], unit, f"{texts[0]} .. {texts[2]}"])
+        if self.epochs_in_budget is not None:
+            p05, p50, p95 = (f"{epochs:.0f}" for epochs in self.epochs_in_budget)
+            rows.append(["budget", p50, "epochs", f"{p05} .. {p95}"])
+        rows += self._shown_limits()
+        lines = [_label(_fields_of(self.key), _NAMING), table(["", "expected", "", "90 %"], rows)]
+        outside = "" if self.in_domain else f"; outside what was measured: {self.reason}"
+        lines.append(f"rests on: {self.provenance}{outside}")
+        if self.unknown_bytes > 0:
+            lines.append(f"unknown operators move {100 * self.unknown_bytes:.1f} % of the bytes")
+        now = self.step_sec.p95 / self.step_sec.p05
+        for field, ratio in zip(self.narrow_by or [], self.narrow_to or []):
+            lines.append(f"say {field}= and the interval is narrower: p95 / p05 {ratio:.2f}, not {now:.2f}")
+        return "\n".join([*lines, *self._shown_advice()])
+
+    def _shown_limits(self) -> List[List[str]]:
+        """Rows of memory and of what limits a step."""
+        rows = []
         if self.memory_bytes is not None:
-            usable = (self.memory or {}).get("usable")
-            of = f"of {gigabytes(usable)} GB, " if usable is not None else ""
-            rows.append(["memory", gigabytes(self.memory_bytes), "GB", of + (self.verdict or "").replace("_", " ")])
-        rests_on = self.provenance if self.in_domain else f"{self.provenance}; outside what was measured: {self.reason}"
-        return f"{_label(_fields_of(self.key), _NAMING)}\n{table(['', 'expected', '', '90 %'], rows)}\nrests on: {rests_on}"
+            memory = self.memory or {}
+            below = f"95 %: below {gigabytes(memory['device']['upper'])}" if memory.get("device") else ""
+            of = f"of {gigabytes(memory['usable'])} GB" if memory.get("usable") is not None else ""
+            verdict = _VERDICTS.get(self.verdict or "", "")
+            rows.append(["memory", gigabytes(self.memory_bytes), "GB", ", ".join(filter(None, (below, of, verdict)))])
+        if self.largest_batch is not None:
+            rows.append(["largest batch", str(self.largest_batch), "", ""])
+        if self.bound is not None:
+            rows.append(["bound by", self.bound, "", ""])
+        if self.mfu is not None:
+            rows.append(["utilisation", f"{100 * self.mfu:.1f}", "%", "of the peak FLOP/s"])
+        return rows
+
+    def _shown_advice(self) -> List[str]:
+        if not self.fit_advice:
+            return []
+        rows = [
+            [one["change"], f"{gigabytes(one['memory_bytes'])} GB", f"{one['time_factor']:.2f} x the time"]
+            + ([""] if one["verdict"] == "does_not_fit" else [_VERDICTS[one["verdict"]]])
+            for one in self.fit_advice
+        ]
+        return [table(["what would take less, or has more", "", "", ""], rows)]
 
 
 class Answers(Sequence[Answer]):
@@ -144,21 +180,25 @@ class Answers(Sequence[Answer]):
 
     def __repr__(self) -> str:
         fields = list(self._answers[0]._fields) if self._answers else []
+        given = [one for one in self if not one.error]
+        of_epochs = all(one.time_sec for one in given)
+        extra = [n for n in ("price", "epochs_in_budget") if any(getattr(one, n) is not None for one in given)]
         rows = []
-        of_epochs = all(one.time_sec for one in self if not one.error)
         for one in self:
             swept = [str(one._fields[f]) for f in fields]
             if one.error:
-                rows.append([*swept, "", "", "", "", "no answer", one.error])
+                rows.append([*swept, *[""] * (4 + len(extra)), "no answer", one.error])
                 continue
             q = one.time_sec if of_epochs and one.time_sec else one.step_sec
-            fit = (one.verdict or "").replace("_", " ")
+            of_job = [getattr(one, name) for name in extra]
             rows.append(
-                [*swept, f"{q.p50:.4g}", f"{q.p05:.4g} .. {q.p95:.4g}"]
-                + [f"{one.images_per_sec.p50:.4g}", gigabytes(one.memory_bytes), fit, one.reason]
+                [*swept, f"{q.p50:.4g}", f"{q.p05:.4g} .. {q.p95:.4g}", f"{one.images_per_sec.p50:.4g}"]
+                + ["" if value is None else f"{value.p50:.4g}" for value in of_job]
+                + [gigabytes(one.memory_bytes), _VERDICTS.get(one.verdict or "", ""), one.reason]
             )
-        of = "epoch s" if of_epochs else "step s"
-        return table([*fields, of, "90 %", "samples/s", "memory GB", "verdict", "outside"], rows)
+        head = [*fields, "epoch s" if of_epochs else "step s", "90 %", "samples/s"]
+        head += [name.partition("_")[0] for name in extra]
+        return table([*head, "memory GB", "verdict", "outside"], rows)
 
 
 class Plan:

@@ -2,9 +2,11 @@
 """A network that is an object of PyTorch, as a step file."""
 
 import contextlib
+import functools
+import hashlib
 import os
 import tempfile
-from typing import Any, Callable, Dict, Iterator, Optional
+from typing import Any, Callable, Dict, Iterable, Iterator, Optional
 
 from perfpred._library import InputError
 
@@ -58,8 +60,24 @@ def _default_loss(output: Any) -> Any:
     if loss is not None:
         return loss
     while not hasattr(output, "mean"):
-        output = next(iter(output.values() if hasattr(output, "values") else output))
+        parts = output.values() if hasattr(output, "values") else output
+        if not isinstance(parts, Iterable) or isinstance(parts, str):
+            raise InputError(f"the module gives {type(output).__name__}: loss=... makes a number of it")
+        output = next(iter(parts), None)
     return output.float().mean()
+
+
+def _loss(output: Any, given: Optional[Callable[[Any], Any]]) -> Any:
+    """One number, which depends on what is trained."""
+    import torch
+
+    value = (given or _default_loss)(output)
+    if not isinstance(value, torch.Tensor) or value.numel() != 1:
+        found = f"a tensor of {list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
+        raise InputError(f"the loss is {found}, not one number")
+    if not value.requires_grad:
+        raise InputError("the loss depends on no parameter that is trained")
+    return value
 
 
 def _of_size(value: Any, size: int) -> Any:
@@ -75,16 +93,33 @@ def _of_size(value: Any, size: int) -> Any:
 
 
 def _batch_of(value: Any) -> Optional[int]:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return int(value.shape[0]) if value.dim() else None
     if hasattr(value, "shape"):
-        return int(value.shape[0]) if len(value.shape) else None
+        raise InputError(f"example: {type(value).__name__} is no tensor of PyTorch; torch.as_tensor() makes one")
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
     return next((size for size in map(_batch_of, parts) if size is not None), None)
+
+
+@functools.lru_cache(maxsize=None)
+def _kept() -> "tempfile.TemporaryDirectory[str]":
+    """A folder for the step files of this process, which is removed as it ends: the library may read them until then."""
+    return tempfile.TemporaryDirectory(prefix="perfpred-steps-")
+
+
+def _kept_by_digits(path: str) -> str:
+    with open(path, "rb") as file:
+        kept = os.path.join(_kept().name, hashlib.sha256(file.read()).hexdigest()[:12] + ".json")
+    os.replace(path, kept)
+    return kept
 
 
 def captured_step(
     module: Any, example: Any, precision: Optional[str], optimizer: Any, loss: Optional[Callable[[Any], Any]]
 ) -> str:
-    """The step file of a training step of the module, for all batch sizes; in a temporary folder that stays.
+    """The step file of a training step of the module, for all batch sizes; it stays until the process ends.
 
     Nothing is computed and the module stays as it was (perfpred.capture).
     """
@@ -93,6 +128,8 @@ def captured_step(
     from perfpred.capture.session import capture
     from perfpred.capture.step_file import combine
 
+    if loss is not None and not callable(loss):
+        raise InputError(f"loss: {type(loss).__name__} {loss!r} is not a function of the module's output")
     size = _batch_of(example)
     if size is None:
         raise InputError("example: no tensor with a batch as its first size")
@@ -102,26 +139,30 @@ def captured_step(
     if not trained:
         raise InputError("the module has no parameter to train")
     made = _made_optimizer(optimizer or "adam", trained)
-    half = getattr(torch, _HALVES[precision]) if precision in _HALVES else None
-    folder = tempfile.mkdtemp(prefix="perfpred-step-")
-    paths = []
-    for batch in (size, 2 * size):
-        inputs = _of_size(example, batch)
-        paths.append(os.path.join(folder, f"at{batch}.json"))
-        with _set_to(precision), capture(paths[-1], batch_size=batch):
-            scaler = torch.amp.GradScaler("cuda", enabled=precision == "fp16")  # here CUDA is there
-            made.zero_grad()
-            with torch.autocast("cuda", dtype=half) if half else contextlib.nullcontext():
-                if isinstance(inputs, dict):
-                    output = module(**inputs)
-                else:
-                    output = module(*inputs) if isinstance(inputs, (list, tuple)) else module(inputs)
-                value = (loss or _default_loss)(output)
-            scaler.scale(value).backward()
-            scaler.step(made)
-            scaler.update()
-    path = os.path.join(folder, "step.json")
-    captured = combine(*paths, path)["precision"]
-    if precision not in (None, captured):
-        raise InputError(f"precision {precision!r} is given, but the module computes in {captured}")
-    return path
+
+    def step(inputs: Any) -> None:
+        half = getattr(torch, _HALVES[precision]) if precision in _HALVES else None
+        scaler = torch.amp.GradScaler("cuda", enabled=precision == "fp16")  # in a capture CUDA is there
+        made.zero_grad()
+        with torch.autocast("cuda", dtype=half) if half else contextlib.nullcontext():
+            if isinstance(inputs, dict):
+                output = module(**inputs)
+            else:
+                output = module(*inputs) if isinstance(inputs, (list, tuple)) else module(inputs)
+            value = _loss(output, loss)
+        scaler.scale(value).backward()
+        scaler.step(made)
+        scaler.update()
+
+    with tempfile.TemporaryDirectory(dir=_kept().name) as folder, torch.inference_mode(False), torch.enable_grad():
+        paths = []
+        for batch in (size, 2 * size):
+            inputs = _of_size(example, batch)
+            paths.append(os.path.join(folder, f"at{batch}.json"))
+            with _set_to(precision), capture(paths[-1], batch_size=batch):
+                step(inputs)
+        path = os.path.join(folder, "step.json")
+        captured = combine(paths[0], paths[1], path)["precision"]
+        if precision not in (None, captured):
+            raise InputError(f"precision {precision!r} is given, but the module computes in {captured}")
+        return _kept_by_digits(path)

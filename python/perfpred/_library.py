@@ -9,7 +9,7 @@ import os
 import weakref
 from typing import Any, Callable, Dict, NoReturn, Optional, Tuple
 
-__all__ = ["Error", "Handle", "InputError", "ModelError", "call", "json_of", "library", "text_of"]
+__all__ = "Error Handle InputError ModelError call encoded encoded_path json_of library text_of".split()
 
 _PLACE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libperfpred.so")
 _SYSTEM = "libperfpred.so.0"
@@ -127,7 +127,32 @@ def json_of(name: str, *arguments: Any) -> Any:
 
 
 def encoded(value: Optional[str]) -> Optional[bytes]:
-    return None if value is None else value.encode()
+    """A text for the library. Raises InputError for one that would not arrive whole."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise InputError(f"{type(value).__name__} {value!r} is not a text")
+    try:
+        made = value.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{value!r} is not a text of Unicode") from None
+    if b"\0" in made:
+        raise InputError(f"{value!r} has a zero byte")
+    return made
+
+
+def encoded_path(path: Any) -> Optional[bytes]:
+    if path is None:
+        return None
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError(f"{type(path).__name__} {path!r} is not a path")
+    try:
+        made = os.fsencode(path)
+    except UnicodeEncodeError:
+        raise InputError(f"{path!r} is not a path") from None
+    if b"\0" in made:
+        raise InputError(f"{path!r} has a zero byte")
+    return made
 
 
 class Handle:

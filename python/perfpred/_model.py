@@ -2,23 +2,26 @@
 """Models and what they are asked: the functions of the package."""
 
 import contextlib
-import csv
 import ctypes
 import functools
 import json
 import logging
 import os
-import re
-import tempfile
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union, overload
 
 from perfpred._answers import Answer, Answers, Plan
-from perfpred._library import Handle, InputError, call, encoded, json_of, text_of
+from perfpred._library import Handle, InputError, call, encoded, encoded_path, json_of, text_of
+from perfpred._tables import Path, Table, columns_of, is_path, is_table, numbers_of, table_file, with_rows
 from perfpred._values import combinations, encoded_json
 
-__all__ = ["Model", "add_graphs", "add_op_rules", "aggregate", "devices", "fit", "load", "observe", "plan", "predict"]
+if TYPE_CHECKING:
+    import numpy
+    import pandas
+    from typing_extensions import Unpack
 
-Path = Union[str, "os.PathLike[str]"]
+    from perfpred._fields import Job, Kind, Label, Network, PlanOptions, SharedFields, Sweep
+
+__all__ = ["Model", "add_graphs", "add_op_rules", "aggregate", "devices", "fit", "load", "observe", "plan", "predict"]
 
 _log = logging.getLogger("perfpred")
 
@@ -28,12 +31,8 @@ _OF_CAPTURE = ("precision", "optimizer")  # a captured module has them already
 _QUANTILES = ("time_sec_p05", "time_sec_p50", "time_sec_p95")
 
 
-def _bytes_of(path: Optional[Path]) -> Optional[bytes]:
-    return None if path is None else os.fsencode(path)
-
-
 def _catalogue(device_file: Optional[Path]) -> Optional[Handle]:
-    return None if device_file is None else Handle("catalogue", "catalogue_create", _bytes_of(device_file))
+    return None if device_file is None else Handle("catalogue", "catalogue_create", encoded_path(device_file))
 
 
 def _value(handle: Optional[Handle]) -> Any:
@@ -105,11 +104,21 @@ class Model:
         return found
 
     def __repr__(self) -> str:
+        if not self._handle.close.alive:
+            return "<perfpred.Model closed>"
         info = self.info()
         of = f"{info['rows']} rows of {', '.join(info['devices'])}" if info["rows"] else "no runs"
         return f"<perfpred.Model {info['kind']}: {of}>"
 
-    def predict(self, network: Any = None, example: Any = None, **fields: Any) -> Any:
+    @overload
+    def predict(self, network: "Optional[Network]" = None, example: Any = None, **fields: "Unpack[Job]") -> Answer: ...
+
+    @overload
+    def predict(
+        self, network: "Union[Network, Iterable[str], None]" = None, example: Any = None, **fields: "Unpack[Sweep]"
+    ) -> Answers: ...
+
+    def predict(self, network: Any = None, example: Any = None, **fields: Any) -> Union[Answer, Answers]:
         """Time, memory, throughput and price of a training job: an Answer; of lists of values all combinations.
 
         network: a name ("resnet50"), a config.json of Hugging Face's, a step file of perfpred.capture, or a
@@ -144,8 +153,17 @@ class Model:
         document: Dict[str, Any] = json_of("forecast", self._handle.value, encoded_json(fields))
         return document
 
+    @overload
+    def predict_many(
+        self, jobs: Union[Mapping[str, Any], Sequence[Mapping[str, Any]]], **fields: "Unpack[SharedFields]"
+    ) -> "Dict[str, numpy.ndarray[Any, Any]]": ...
+
+    @overload
+    def predict_many(self, jobs: "pandas.DataFrame", **fields: "Unpack[SharedFields]") -> "pandas.DataFrame": ...
+
     def predict_many(self, jobs: Any, **fields: Any) -> Any:
-        """Seconds per epoch of many jobs, fast: a DataFrame of pandas, or a dict of arrays of one length.
+        """Seconds per epoch of many jobs, fast: a DataFrame of pandas, a dict of arrays of one length, or a list of
+        dictionaries.
 
         jobs: columns by the names of a workload's fields. fields: those that all jobs share.
         Returns the columns time_sec_p05, time_sec_p50 and time_sec_p95: of a DataFrame a DataFrame with its index, else a
@@ -155,16 +173,12 @@ class Model:
         """
         import numpy
 
-        is_frame = hasattr(jobs, "columns") and hasattr(jobs, "index")
-        columns: Dict[str, Any] = {str(name): numpy.asarray(jobs[name]) for name in (jobs.columns if is_frame else jobs)}
-        sizes = {column.shape for column in columns.values()}
-        if len(sizes) != 1 or len(next(iter(sizes))) != 1:
-            raise InputError("the jobs are not columns of one length")
-        out = {name: numpy.empty(next(iter(sizes))[0]) for name in _QUANTILES}
+        columns, count = columns_of(jobs)
+        out = {name: numpy.empty(count) for name in _QUANTILES}
         for base, places in _groups(columns):
-            numbers = {n: numpy.ascontiguousarray(columns[n][places], float) for n in _NUMBERS if n in columns}
+            numbers = {name: numbers_of(name, columns[name], places) for name in _NUMBERS if name in columns}
             self._predict_group({**fields, **base}, places, numbers, out)
-        if is_frame:
+        if hasattr(jobs, "index") and hasattr(jobs, "columns"):
             import pandas
 
             return pandas.DataFrame(out, index=jobs.index)
@@ -193,17 +207,18 @@ class Model:
         for name, answer in zip(_QUANTILES, answers):
             out[name][places] = answer
 
-    def observe(self, runs: Path) -> Dict[str, Any]:
-        """Learns from the runs of a runs.csv; other threads may predict meanwhile.
+    def observe(self, runs: Table) -> Dict[str, Any]:
+        """Learns from the runs of a runs.csv, a DataFrame or a list of dictionaries; other threads may predict meanwhile.
 
         Returns observed (how many) and set_aside (key and reason of each that was not).
         """
-        document: Dict[str, Any] = json_of("model_observe", self._handle.value, _bytes_of(runs))
+        with table_file(runs) as file:
+            document: Dict[str, Any] = json_of("model_observe", self._handle.value, encoded_path(file))
         return document
 
     def save(self, path: Path) -> None:
         """Writes a model file, for load() and the programs."""
-        call("model_save", self._handle.value, _bytes_of(path))
+        call("model_save", self._handle.value, encoded_path(path))
 
 
 def _of_text(text: str) -> Model:
@@ -254,12 +269,12 @@ def add_graphs(path: Path) -> None:
     """Makes captured networks known by their names (`step:` and digits), for this process: a folder of step files, as
     perfpred.measure(..., capture=True) writes beside runs.csv, or one step file. Models of such rows need it.
     """
-    call("add_graphs", _bytes_of(path))
+    call("add_graphs", encoded_path(path))
 
 
 def add_op_rules(path: Path) -> None:
     """Adds rules that count operators of your own, for this process: a text file (docs/guides/counting.md)."""
-    call("add_op_rules", _bytes_of(path))
+    call("add_op_rules", encoded_path(path))
 
 
 def load(path: Optional[Path] = None, *, device_file: Optional[Path] = None) -> Model:
@@ -268,12 +283,32 @@ def load(path: Optional[Path] = None, *, device_file: Optional[Path] = None) -> 
     device_file: a devices.csv of your own, whose rows are added to the known devices.
     """
     catalogue = _catalogue(device_file)
-    return Model(Handle("model", "model_load", _bytes_of(path), _value(catalogue)))
+    return Model(Handle("model", "model_load", encoded_path(path), _value(catalogue)))
+
+
+@overload
+def predict(
+    network: "Optional[Network]" = None,
+    example: Any = None,
+    *,
+    model: Union[Model, Path, None] = None,
+    **fields: "Unpack[Job]",
+) -> Answer: ...
+
+
+@overload
+def predict(
+    network: "Union[Network, Iterable[str], None]" = None,
+    example: Any = None,
+    *,
+    model: Union[Model, Path, None] = None,
+    **fields: "Unpack[Sweep]",
+) -> Answers: ...
 
 
 def predict(
     network: Any = None, example: Any = None, *, model: Union[Model, Path, None] = None, **fields: Any
-) -> Any:
+) -> Union[Answer, Answers]:
     """Model.predict() of a model or its file; default: the standard model.
 
     >>> perfpred.predict("resnet50", device="A100-80GB-PCIe", batch_size=[32, 64], precision="bf16")  # doctest: +SKIP
@@ -281,28 +316,31 @@ def predict(
     asked = _network_fields(network, example, fields)
     if "step" in asked:
         add_graphs(asked["step"])  # the model may have rows of it
-    return _model(model).predict(**asked)
+    answer: Union[Answer, Answers] = _model(model).predict(**asked)
+    return answer
 
 
 def fit(
-    runs_agg: Path,
+    runs_agg: Table,
     *,
-    kind: str = "hybrid",
+    kind: "Kind" = "hybrid",
     seed: int = 0,
     prior: Optional[Path] = None,
     device_file: Optional[Path] = None,
 ) -> Model:
-    """A model fitted on all rows of a runs_agg.csv, which aggregate() writes.
+    """A model fitted on all rows of a runs_agg.csv, which aggregate() writes, or of such a table: a DataFrame, or a list of
+    dictionaries.
 
     kind: "hybrid" or "linear". prior: an op model that answers where no run does; default: the standard model.
     """
     options = encoded_json({"kind": kind, "seed": seed, "prior": prior})
     catalogue = _catalogue(device_file)
-    return Model(Handle("model", "model_fit", _bytes_of(runs_agg), options, _value(catalogue)))
+    with table_file(runs_agg) as file:
+        return Model(Handle("model", "model_fit", encoded_path(file), options, _value(catalogue)))
 
 
-def observe(model: Path, runs: Path, out: Optional[Path] = None) -> Dict[str, Any]:
-    """Corrects a model file by the runs of a runs.csv, and writes it to `out` (default: the same file)."""
+def observe(model: Path, runs: Table, out: Optional[Path] = None) -> Dict[str, Any]:
+    """Corrects a model file by the runs of a runs.csv (or of a DataFrame, or a list of dictionaries), and writes it to `out` (default: the same file)."""
     with load(model) as corrected:
         done = corrected.observe(runs)
         corrected.save(model if out is None else out)
@@ -310,61 +348,34 @@ def observe(model: Path, runs: Path, out: Optional[Path] = None) -> Dict[str, An
 
 
 def aggregate(
-    runs: Union[Path, Sequence[Path], None] = None,
+    runs: Union[Table, Sequence[Path], None] = None,
     *,
     merge: Union[Path, Sequence[Path], None] = None,
     logs: Optional[Path] = None,
-    label: str = "robust",
+    label: "Label" = "robust",
     out: Optional[Path] = None,
     rejected: Optional[Path] = None,
     partial: Optional[Path] = None,
 ) -> Dict[str, Any]:
     """Turns measured runs (files runs.csv, a folder of logs, partial aggregates) into one row for each workload.
 
-    out: the runs_agg.csv to write. rejected, partial: further files to write. Returns the document of
+    runs: one file or several, or the rows of one as a DataFrame or a list of dictionaries. merge: partial aggregates. out: the runs_agg.csv to write. rejected, partial: further files to write. Returns the document of
     `perfpred-aggregate --json`: runs, rows, rejected, flagged.
     """
-    options = {"runs": runs, "merge": merge, "logs": logs, "label": label, "out": out, "rejected": rejected}
-    document: Dict[str, Any] = json_of("aggregate", encoded_json({**options, "partial": partial}))
+    options = {"merge": merge, "logs": logs, "label": label, "out": out, "rejected": rejected, "partial": partial}
+    files = isinstance(runs, (list, tuple)) and runs and all(is_path(one) for one in runs)
+    with contextlib.nullcontext(runs) if runs is None or files else table_file(runs) as given:
+        document: Dict[str, Any] = json_of("aggregate", encoded_json({"runs": given, **options}))
     return document
 
 
-@contextlib.contextmanager
-def _table_file(table: Any) -> Iterator[Path]:
-    """The path of a table that is a file, a DataFrame of pandas or a list of dictionaries, a row each."""
-    if isinstance(table, (str, os.PathLike)):
-        yield table
-        return
-    if hasattr(table, "to_dict") and hasattr(table, "columns"):
-        table = table.astype(object).where(table.notna(), None).to_dict("records")
-    if not isinstance(table, (list, tuple)) or not all(isinstance(row, Mapping) for row in table):
-        raise InputError(f"{type(table).__name__} is neither a path, nor a DataFrame, nor a list of dictionaries")
-    if not table:
-        raise InputError("the table has no row")
-    names = list(dict.fromkeys(name for row in table for name in row))
-    with tempfile.TemporaryDirectory(prefix="perfpred-") as folder:
-        path = os.path.join(folder, "candidates.csv")
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            rows = csv.DictWriter(file, names)
-            rows.writeheader()
-            rows.writerows(table)
-        yield path
-
-
-def _with_rows(path: str, text: str) -> str:
-    """A text with the places of a file that the caller has not seen, "" for none, as places in the caller's table."""
-    if not path:
-        return text
-    return re.sub(re.escape(path) + r":(\d+)", lambda m: f"[{int(m[1]) - 2}]" if int(m[1]) > 1 else "the table", text)
-
-
 def plan(
-    runs_agg: Any,
+    runs_agg: Table,
     *,
     budget_sec: Union[float, str],
     epochs: int,
     model: Union[Model, Path, None] = None,
-    **options: Any,
+    **options: "Unpack[PlanOptions]",
 ) -> Plan:
     """The most valuable runs within a time budget.
 
@@ -378,23 +389,20 @@ def plan(
     Raises Error if there is no such plan.
     """
     by = None if model is None else _model(model)._handle.value
-    with _table_file(runs_agg) as table:
+    with table_file(runs_agg) as table:
         asked = {**options, "runs_agg": table, "budget_sec": budget_sec, "epochs": epochs}
-        rows_of = functools.partial(_with_rows, "" if table is runs_agg else os.fspath(table))
-        try:
-            made = Handle("plan", "plan_create", encoded_json(asked), by)
-        except InputError as error:
-            raise InputError(rows_of(str(error))) from None
+        made = Handle("plan", "plan_create", encoded_json(asked), by)
     try:
         document = json_of("plan_text", made.value)
     finally:
         made.close()
-    document["left_out"] = [{**row, "key": rows_of(row["key"])} for row in document["left_out"]]
+    if table is not runs_agg:
+        document["left_out"] = [{**row, "key": with_rows(table, row["key"])} for row in document["left_out"]]
     return Plan(document)
 
 
 def devices(name: Optional[str] = None, *, device_file: Optional[Path] = None) -> List[Dict[str, Any]]:
     """The known devices, or the one of a name: rows of devices.csv (TFLOP/s, GB, GB/s, W; None: not known)."""
-    catalogue = Handle("catalogue", "catalogue_create", _bytes_of(device_file))
+    catalogue = Handle("catalogue", "catalogue_create", encoded_path(device_file))
     found: List[Dict[str, Any]] = json_of("catalogue_devices", catalogue.value, encoded(name))["devices"]
     return found

@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from perfpred._library import InputError
+from perfpred._library import InputError, encoded
 
 __all__ = ["Quantiles", "combinations", "duration", "encoded_json", "gigabytes", "plain", "table"]
 
@@ -20,23 +20,33 @@ class Quantiles(NamedTuple):
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: paths as texts, scalars and arrays of NumPy as Python's own."""
+    """A value as JSON has it: paths as texts, scalars and arrays of NumPy as Python's own. Raises InputError for others."""
     if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    if isinstance(value, (str, int, float, bool, type(None))):
+        return plain(os.fspath(value))
+    if isinstance(value, str):
+        encoded(value)
+        return value
+    if isinstance(value, (int, float, bool, type(None))):
         return value
     if hasattr(value, "tolist"):  # NumPy and pandas
-        return value.tolist()
+        return plain(value.tolist())
     if isinstance(value, Mapping):
-        return {str(name): plain(one) for name, one in value.items()}
+        return {plain(str(name)): plain(one) for name, one in value.items()}
     if isinstance(value, Iterable):
         return [plain(one) for one in value]
     raise InputError(f"{type(value).__name__} {value!r} is neither a text nor a number")
 
 
+def _plain_field(name: str, value: Any) -> Any:
+    try:
+        return plain(value)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+
+
 def encoded_json(values: Mapping[str, Any]) -> bytes:
     """Raises InputError for a value that JSON has not, such as NaN."""
-    document = {name: plain(value) for name, value in values.items() if value is not None}
+    document = {name: _plain_field(name, value) for name, value in values.items() if value is not None}
     for name, value in document.items():
         try:
             json.dumps(value, allow_nan=False)
@@ -49,7 +59,7 @@ def _choices(name: str, value: Any) -> Optional[List[Any]]:
     """The values of a list, None for a single value. A list of numbers as `input` is one shape."""
     if isinstance(value, (str, bytes, os.PathLike)) or not hasattr(value, "__iter__") or isinstance(value, Mapping):
         return None
-    choices = list(plain(value))
+    choices = list(_plain_field(name, value))
     if name == "input" and all(isinstance(one, int) for one in choices):
         return None
     if not choices:

@@ -2,6 +2,7 @@
 """Steps of other forms than a network, a loss and an optimizer, and of other operators than those of pictures."""
 
 import unittest
+import warnings
 
 import perfpred
 import torch
@@ -257,6 +258,31 @@ class Found(Captures):
             document = self.captured(lambda: compiled(net)(torch.ones(8, 6)).sum().backward(), tell=told.append)
             self.assertEqual(document.get("compiled", False), bool(told))
         self.assertEqual(told, [])
+
+    def test_a_network_that_was_compiled_before(self):
+        def document(net):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                return self.captured(lambda: net(torch.ones(8, 6)).sum().backward())
+
+        def compiled_in_place(net):
+            net.compile()
+            return net
+
+        eager = document(nn.Sequential(nn.Linear(6, 5)))
+        self.assertNotIn("compiled", eager)
+        for compiled in (
+            torch.compile(nn.Sequential(nn.Linear(6, 5))),
+            compiled_in_place(nn.Sequential(nn.Linear(6, 5))),
+            nn.Sequential(compiled_in_place(nn.Linear(6, 5))),
+            nn.Sequential(torch.compile(nn.Linear(6, 5))),
+        ):
+            found = document(compiled)
+            self.assertTrue(found.pop("compiled"))
+            self.assertEqual(found["layers"], eager["layers"])
+            self.assertEqual(operators(found), operators(eager))
+        call = torch._dynamo.OptimizedModule.__call__
+        self.assertEqual(call.__qualname__, "OptimizedModule.__call__")  # as it was
 
     def test_updates_without_an_optimizer_of_torch(self):
         model = nn.Linear(6, 5).eval()

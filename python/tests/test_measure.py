@@ -2,7 +2,9 @@
 """What perfpred.measure writes about a training loop. With perfpred-aggregate in PERFPRED_AGGREGATE the program reads it."""
 
 import csv
+import gc
 import hashlib
+import importlib
 import json
 import math
 import os
@@ -83,6 +85,19 @@ class Samples(unittest.TestCase):
         self.assertTrue(samples.label()["disturbed"])
 
 
+def cifar_cnn(depth, base_filters):
+    """The zoo's, for pictures of 32 x 32."""
+    layers, channels = [], 3
+    for block in range(depth):
+        made = base_filters << block
+        for given in (channels, made):
+            layers += [nn.Conv2d(given, made, 3, padding=1), nn.ReLU()]
+        layers.append(nn.MaxPool2d(2))
+        channels = made
+    features = channels * (32 >> depth) ** 2
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(features, 128), nn.ReLU(), nn.Linear(128, 10))
+
+
 class Loop(unittest.TestCase):
     """A training loop of a network with 8 inputs, 16 hidden and 4 outputs."""
 
@@ -101,6 +116,13 @@ class Loop(unittest.TestCase):
     def loader(self, samples=40, batch=4, **options):
         data = torch.utils.data.TensorDataset(torch.randn(samples, 8), torch.randint(0, 4, (samples,)))
         return torch.utils.data.DataLoader(data, batch, **options)
+
+    def pictures(self, size=32):
+        return [(torch.randn(2, 3, size, size), torch.randint(0, 10, (2,))) for _ in range(8)]
+
+    def train(self, network):
+        self.network = network
+        self.optimizer = torch.optim.Adam(network.parameters())
 
     def step(self, x, y):
         self.optimizer.zero_grad()
@@ -163,14 +185,15 @@ class Rows(Loop):
         if not program:
             self.skipTest("PERFPRED_AGGREGATE does not name the program")
         self.measured()
-        self.measured(network="cifar_cnn:depth=3,base_filters=32", input="3x32x32")
+        self.train(cifar_cnn(2, 4))
+        self.measured(self.pictures(), network="cifar_cnn:depth=2,base_filters=4", train_images=16)
         out = os.path.join(self.folder.name, "agg.csv")
         done = subprocess.run([program, "--runs", self.path, "--out", out], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(out, newline="") as file:
             rows = {row["network"]: row for row in csv.DictReader(file)}
         self.assertEqual(rows["mine"]["steps_per_epoch"], "10")
-        self.assertEqual((rows["cifar_cnn"]["depth"], rows["cifar_cnn"]["base_filters"]), ("3", "32"))
+        self.assertEqual((rows["cifar_cnn"]["depth"], rows["cifar_cnn"]["base_filters"]), ("2", "4"))
 
     def test_what_is_said_replaces_what_is_found(self):
         self.measured(batch_size=7, classes=9, optimizer="lion", train_images=70, input=(2, 4), env="here")
@@ -352,6 +375,15 @@ class Ends(Loop):
         self.optimizer = Unheard(self.network.parameters(), 0.1)
         self.refused("optimizer=", "Unheard")
 
+    def test_one_loop_each(self):
+        m = perfpred.measure(self.path, network="mine")
+        with self.assertRaisesRegex(perfpred.MeasureError, r"step\(\) is outside"):
+            m.step()
+        for times in range(2):
+            with self.assertRaisesRegex(perfpred.MeasureError, "too few steps" if times == 0 else "another one"):
+                with m:
+                    pass
+
     def test_what_cannot_be(self):
         self.refused("3 are needed", loader=self.loader(16))
         self.refused("batchsize", batchsize=3)
@@ -371,6 +403,57 @@ class Ends(Loop):
         self.refused("no torch.nn.Module", step=lambda x, y: None)
         self.path = os.path.join(self.folder.name, "nowhere", "runs.csv")
         self.refused("there is no folder")
+
+
+    def test_sizes_of_a_network(self):
+        self.train(cifar_cnn(2, 4))
+        options = {"network": "cifar_cnn", "train_images": 16, "loader": self.pictures(), "limit_sec": 0.1}
+        self.refused("depth is missing; cifar_cnn needs it", **options)
+        self.refused("base_filters is missing", depth=2, **options)
+        self.refused("depth '7' is not an integer from 1 to 5", depth=7, base_filters=4, **options)
+        self.refused("mine has no depth", **{**options, "network": "mine"}, depth=2, base_filters=4)
+        self.refused("cifar_cnn of perfpred's has", "parameters", depth=3, base_filters=4, **options)
+        self.measured(depth=2, base_filters=4, **options)
+        self.measured(**{**options, "network": "cifar_cnn:depth=2,base_filters=4"})
+        self.assertEqual([(row["network"], row["depth"]) for row in self.rows()][0], ("cifar_cnn", "2"))
+        self.assertEqual(perfpred.aggregate(self.path)["runs"], 2)
+
+    def test_a_name_of_the_zoo_is_that_of_its_network(self):
+        options = {"train_images": 16, "loader": self.pictures(16), "limit_sec": 0.1}
+        self.train(nn.Sequential(nn.Flatten(), nn.Linear(3 * 16 * 16, 10)))
+        self.refused("resnet50", "7690", "capture=True", network="resnet50", **options)
+        self.refused("do not fit bert_base", network="bert_base", **options)
+        self.refused("input 3x16x16 is too small for vgg16", network="vgg16", **options)
+        self.network[1].bias.requires_grad_(False)  # what is frozen may be most of a network
+        self.measured(network="resnet50", **options)
+        self.assertEqual(self.rows()[0]["network"], "resnet50")
+
+    def test_a_row_of_a_failure_can_be_read(self):
+        self.train(cifar_cnn(2, 4))
+        with warnings.catch_warnings(record=True) as caught, self.assertRaises(torch.OutOfMemoryError):
+            warnings.simplefilter("always")
+            with perfpred.measure(self.path, network="cifar_cnn", train_images=16):
+                self.network(self.pictures()[0][0])
+                raise torch.OutOfMemoryError("no")
+        self.assertIn("depth is missing", str(caught[-1].message))
+        self.assertFalse(os.path.exists(self.path))
+
+    def test_the_types_name_the_fields_that_there_are(self):
+        typed = importlib.import_module("perfpred._fields").MeasuredFields.__annotations__
+        known = importlib.import_module("perfpred.measure.fields").NAMES
+        self.assertEqual(sorted({*typed, "network", "batch_size", "train_images"}), sorted(known))
+
+    def test_what_narrows_an_answer_can_be_said(self):
+        self.refused("software 'tf' is not one of", software="tf")
+        self.refused("compiled is for PyTorch", compiled=True, software="xla")
+        said = {"compiled": True, "software": "pytorch", "loader": "included"}
+        with perfpred.measure(self.path, network="mine", **said) as m:
+            for x, y in self.loader():
+                self.step(x, y)
+                m.step()
+        (row,) = self.rows()
+        self.assertEqual({name: row[name] for name in said}, {**said, "compiled": "1"})
+        self.assertEqual(row["env"], "compile")
 
 
 class Captured(Loop):
@@ -397,6 +480,17 @@ class Captured(Loop):
         self.assertFalse(torch.equal(weights[0], weights[2]))
         self.assertFalse(torch.equal(weights[2], weights[3]))
         self.assertEqual(os.listdir(os.path.join(self.folder.name, "graphs")), [f"{digits}.json"])
+
+    def test_a_compiled_network(self):
+        self.addCleanup(gc.collect)  # the compiler's objects refer to each other, and to what was compiled
+        self.network = torch.compile(self.network, backend="eager")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "Using `torch.compile")
+            self.measured(network=None, capture=True)
+        (row,) = self.rows()
+        self.assertEqual((row["compiled"], row["env"]), ("1", "compile"))
+        with open(os.path.join(self.folder.name, "graphs", f"{row['network'].partition(':')[2]}.json")) as file:
+            self.assertTrue(json.load(file)["compiled"])
 
     def test_an_optimizer_that_has_no_name(self):
         class Unheard(torch.optim.SGD):

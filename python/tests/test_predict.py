@@ -94,6 +94,21 @@ class Imports(unittest.TestCase):
         self.assertRaises(AttributeError, lambda: perfpred.nothing)
 
 
+class Types(unittest.TestCase):
+    def test_name_the_fields_that_there_are(self):
+        fields = importlib.import_module("perfpred._fields")
+        with self.assertRaises(perfpred.InputError) as refused:
+            perfpred.predict("resnet18", device="T4", batch_size=1, colour="red")
+        known = set(str(refused.exception).partition(" is not one of ")[2].split(", ")) - {"network"}
+        self.assertEqual(set(fields.WorkloadFields.__annotations__), known)
+        self.assertEqual(set(fields.Sweep.__annotations__), set(fields.Job.__annotations__))
+        terms = set(fields.Job.__annotations__) - known - {"config", "step"}
+        for term in terms:
+            with self.assertRaises(perfpred.InputError) as refused:  # of its value
+                perfpred.predict("resnet18", device="T4", batch_size=1, **{term: "?"})
+            self.assertNotIn(" is not one of ", str(refused.exception))
+
+
 class Predictions(WithFolder):
     def test_a_name(self):
         answer = perfpred.predict("ResNet-50", **JOB)
@@ -115,6 +130,24 @@ class Predictions(WithFolder):
         done = subprocess.run([program, *options], capture_output=True, text=True, check=True)
         answer = perfpred.predict("gpt2", input=256, batch_size=4, device="T4", epochs=2)
         self.assertEqual(answer.to_dict(), json.loads(done.stdout))
+
+    def test_prints_what_the_program_says(self):
+        job = {"device": "T4", "batch_size": 8, "price_per_hour": 1}
+        answer = perfpred.predict("resnet50", budget_sec="1:00:00", train_images=1000, **job)
+        shown = {line.split("  ")[0]: line for line in repr(answer).splitlines()}
+        self.assertIn(f" {answer.epochs_in_budget.p50:.0f} ", shown["budget"])
+        self.assertIn(f" {answer.largest_batch}", shown["largest batch"])
+        self.assertIn(answer.bound, shown["bound by"])
+        self.assertIn(f"{100 * answer.mfu:.1f}", shown["utilisation"])
+        self.assertIn(f"below {answer.memory['device']['upper'] / 1e9:.2f}", shown["memory"])
+        self.assertIn(f"say {answer.narrow_by[0]}=", repr(answer))
+        answer = perfpred.predict("llama3_8b", device="RTX 4090", batch_size=1, input=2048, precision="bf16")
+        self.assertIn("does not fit", repr(answer))
+        for advice in answer.fit_advice:
+            (line,) = (line for line in repr(answer).splitlines() if line.startswith(advice["change"] + " "))
+            self.assertIn(f"{advice['time_factor']:.2f} x the time", line)
+        swept = repr(perfpred.predict("resnet50", budget_sec=3600, **{**job, "batch_size": [8, 16]})).splitlines()
+        self.assertRegex(swept[0], "price +epochs")
 
     def test_lists_sweep(self):
         answers = perfpred.predict("resnet18", device=["T4", "V100-SXM2-16GB"], batch_size=(32, 64), fit_advice=False)
@@ -188,6 +221,34 @@ class Predictions(WithFolder):
         self.assertIn(";precision=fp16;", known.key)
         with self.assertRaisesRegex(perfpred.InputError, "example is missing"):
             perfpred.predict(module, device="T4")
+
+    @unittest.skipIf(torch is None, "no torch")
+    def test_a_module_leaves_no_file_behind(self):
+        code = (
+            "import os, tempfile, perfpred, torch\n"
+            "for width in 4, 4, 5:\n"
+            "    module = torch.nn.Linear(width, 4)\n"
+            "    perfpred.predict(module, torch.zeros(8, width), device='T4', fit_advice=False)\n"
+            "try: perfpred.predict(module, torch.zeros(8, 5), device='T4', precision='fp64')\n"
+            "except perfpred.InputError: pass\n"
+            "print(sum(len(files) for _, _, files in os.walk(tempfile.gettempdir())))"
+        )
+        environment = {**os.environ, "TMPDIR": self.folder.name}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+        self.assertEqual(done.stdout.strip(), "2", done.stderr)  # a file for each network
+        self.assertEqual(os.listdir(self.folder.name), [])
+
+    @unittest.skipIf(torch is None, "no torch")
+    def test_a_compiled_module(self):
+        module, example = torch.nn.Linear(64, 64), torch.zeros(8, 64)
+        step = lambda network, **fields: perfpred.predict(network, example, device="L4", fit_advice=False, **fields)
+        eager, said = step(module), step(module, compiled=1)
+        self.assertNotIn("compiled", eager.key)
+        compiled = step(torch.compile(module))
+        self.assertIn(";compiled=1", compiled.key)
+        self.assertEqual(compiled.step_sec, said.step_sec)
+        module.compile()
+        self.assertIn(";compiled=1", step(module).key)
 
     @unittest.skipIf(torch is None, "no torch")
     def test_the_precision_of_a_module(self):
@@ -275,6 +336,11 @@ class Arrays(WithFolder):
             one = perfpred.predict(name, device="T4", batch_size=int(frame["batch_size"].iloc[row]), fit_advice=False)
             self.assertEqual(out["time_sec_p50"].iloc[row], one.time_sec.p50)
 
+    def test_rows_are_columns(self):
+        model, jobs = self.fitted(), self.jobs(5)
+        rows = [{name: int(column[i]) for name, column in jobs.items()} for i in range(5)]
+        self.assertEqual(model.predict_many(rows)["time_sec_p50"].tolist(), model.predict_many(jobs)["time_sec_p50"].tolist())
+
     def test_say_which_job_is_wrong(self):
         model = self.fitted()
         jobs = self.jobs(1000)
@@ -324,6 +390,28 @@ class Models(WithFolder):
         self.assertNotIsInstance(refused.exception, perfpred.InputError)
         with self.assertRaisesRegex(perfpred.InputError, "colour"):
             perfpred.plan(table, budget_sec=1200, epochs=30, colour=1)
+
+    def test_tables_in_memory(self):
+        def rows_of(path):
+            with open(path) as file:
+                return list(csv.DictReader(file))
+
+        table, runs = write_table(self.path("runs_agg.csv")), write_runs(self.path("runs.csv"), 30.0, 31.0)
+        job = {"depth": 3, "base_filters": 32, "batch_size": 100}
+        of_file = perfpred.fit(table)
+        expected = of_file.predict(**job).time_sec, of_file.observe(runs), perfpred.aggregate(runs)
+        kinds = [rows_of] if pandas is None else [rows_of, pandas.read_csv]
+        for read in kinds:
+            model = perfpred.fit(read(table))
+            made = model.predict(**job).time_sec, model.observe(read(runs)), perfpred.aggregate(read(runs))
+            self.assertEqual(made, expected)
+        file = self.path("model.json")
+        perfpred.fit(table).save(file)
+        self.assertEqual(perfpred.observe(file, rows_of(runs)), expected[1])
+        if pandas is not None:  # a gap makes a column one of floating-point numbers
+            gap = pandas.concat([pandas.read_csv(table), pandas.DataFrame([{"batch_size": 8}])]).iloc[:-1]
+            self.assertEqual(str(gap["depth"].dtype), "float64")
+            self.assertEqual(perfpred.fit(gap).predict(**job).time_sec, expected[0])
 
     def test_plans_of_workloads_by_a_model(self):
         table = self.path("workloads.csv")
@@ -409,6 +497,65 @@ class BadInput(WithFolder):
         self.refused("batch_size", lambda: perfpred.predict("resnet18", device="T4"))
         self.refused("BadInput is neither the name of a network", lambda: perfpred.predict(BadInput, 1, device="T4"))
 
+    def test_texts_that_would_be_cut(self):
+        self.refused(r"network: 'resnet18\\x00' has a zero byte", lambda: perfpred.predict("resnet18\0", device="T4"))
+        self.refused("device: .* zero", lambda: perfpred.predict("resnet18", device=["T4\0"], batch_size=1))
+        self.refused("network: .*Unicode", lambda: perfpred.predict("resnet18\ud800", device="T4", batch_size=1))
+        self.refused("zero byte", lambda: perfpred.devices("T4\0"))
+        self.refused("zero byte", lambda: perfpred.load("model.json\0"))
+        self.refused("int 3 is not a text", lambda: perfpred.devices(3))
+
+    def test_tables(self):
+        self.refused("int 7 is not a path", lambda: perfpred.load(7))
+        self.refused("int 7 is not a path", lambda: perfpred.predict("resnet18", model=7, device="T4", batch_size=1))
+        self.refused("int is neither a path, nor a DataFrame", lambda: perfpred.fit(7))
+        self.refused("int is neither a path", lambda: perfpred.aggregate(7))
+        self.refused("list is neither a path", lambda: perfpred.aggregate([1]))
+        self.refused("the table has no row", lambda: perfpred.aggregate([]))
+        self.refused("int is neither a path", lambda: self.fitted().observe(7))
+        self.refused("the table: column .* is missing", lambda: perfpred.fit([{"network": "resnet18"}]))
+        with open(write_table(self.path("runs_agg.csv"))) as file:
+            rows = list(csv.DictReader(file))
+        self.refused(r"^\[3\]: depth", lambda: perfpred.fit([*rows[:3], {**rows[3], "depth": "deep"}]))
+
+    @unittest.skipIf(numpy is None, "no NumPy")
+    def test_columns(self):
+        model = perfpred.load()
+        many = lambda jobs: (lambda: model.predict_many(jobs, network="resnet18", device="T4"))
+        self.refused(r"\[1\]: batch_size .*'a'.* is not a number", many({"batch_size": ["8", "a"]}))
+        self.refused(r"\[0\]: batch_size .* is not", many({"batch_size": [{}]}))
+        self.refused("list is neither a DataFrame, nor a dictionary of columns", many([1, 2]))
+        self.refused("int is neither", many(3))
+        self.refused(r"\[1\]: batch_size is missing", many([{"batch_size": 1, "classes": 10}, {"classes": 10}]))
+        self.refused("batch_size: its values", many({"batch_size": [[1], [2, 3]]}))
+        self.refused("not columns of one length", many({"batch_size": 8}))
+
+    @unittest.skipIf(torch is None, "no torch")
+    def test_losses_and_examples(self):
+        module, example = torch.nn.Linear(4, 4), torch.zeros(3, 4)
+        step = lambda loss=None, example=example, module=module: perfpred.predict(
+            module, example, device="T4", batch_size=2, loss=loss, fit_advice=False
+        )
+        self.refused("loss: int 5 is not a function", lambda: step(5))
+        self.refused(r"the loss is a tensor of \[3, 4\], not one number", lambda: step(lambda output: output))
+        self.refused("the loss is float", lambda: step(lambda output: 1.0))
+        self.refused("depends on no parameter", lambda: step(lambda output: torch.zeros(())))
+        self.refused("no tensor with a batch", lambda: step(example=5))
+
+        class Silent(torch.nn.Linear):
+            def forward(self, x):
+                super().forward(x)
+
+        self.refused("the module gives NoneType: loss=", lambda: step(module=Silent(4, 4)))
+        if numpy is not None:
+            self.refused("ndarray is no tensor", lambda: step(example=numpy.zeros((3, 4))))
+            self.refused("ndarray is no tensor", lambda: step(example={"input": numpy.zeros((3, 4))}))
+        sec = step().step_sec
+        with torch.no_grad():
+            self.assertEqual(step().step_sec, sec)
+        with torch.inference_mode():
+            self.assertEqual(step().step_sec, sec)
+
     @unittest.skipIf(torch is None, "no torch")
     def test_modules(self):
         frozen, example = torch.nn.Linear(4, 4).requires_grad_(False), torch.zeros(3, 4)
@@ -447,6 +594,7 @@ class BadInput(WithFolder):
             pass
         self.refused("not open", lambda: model.predict(depth=3, base_filters=32, batch_size=64))
         self.refused("not open", lambda: model.save(self.path("model.json")))
+        self.assertEqual(repr(model), "<perfpred.Model closed>")
         model.close()
 
 

@@ -120,6 +120,35 @@ class Untouched(Scripts):
         del step["network"], exact["network"]
         self.assertEqual(step, exact)
 
+    def test_a_terminal_shows_how_far_it_is(self):
+        class Terminal(io.StringIO):
+            def isatty(self):
+                return True
+
+        text = """
+            import sys, time
+            import torch
+            layer = torch.nn.Linear(6, 5)
+            optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+            for step in range(2):
+                layer(torch.randn(int(sys.argv[1]), 6)).sum().backward()
+                time.sleep(1.2)
+                optimizer.step()
+            """
+        arguments = ["--out", self.path, "--steps", "1", "--batch-sizes", "4,8", self.write_script(text), "{batch_size}"]
+        for kind in (Terminal, io.StringIO):
+            with contextlib.redirect_stderr(kind()) as said:
+                self.assertEqual(main(arguments), 0, said.getvalue())
+            shown = said.getvalue().split("\r")
+            self.assertEqual(len(shown[-1].strip("\x1b[K").splitlines()), 1)
+            self.assertIn("wrote", shown[-1])
+            if kind is io.StringIO:
+                self.assertEqual(len(shown), 1)
+                continue
+            first, second = ([line for line in shown if f"batch size {size}," in line] for size in (4, 8))
+            self.assertRegex(first[0], r"^perfpred.capture: step 1 of 1 at batch size 4, \d+ operators, \d+ s\x1b")
+            self.assertRegex(second[-1], r"\d+ s left")
+
     def test_a_batch_that_the_script_fixes_is_not_said_to_be_any(self):
         text = """
             import sys
@@ -322,6 +351,13 @@ class Refusals(Captures):
             perfpred.combine(*documents)
         with self.assertRaisesRegex(perfpred.CaptureError, "both files have the batch size 4"):
             perfpred.combine(documents[0], documents[0])
+        gone = os.path.join(self.folder.name, "gone.json")
+        with self.assertRaisesRegex(perfpred.CaptureError, "gone.json: No such file"):
+            perfpred.combine(gone, gone, self.path)
+        with open(gone, "w") as file:
+            file.write("{")
+        with self.assertRaisesRegex(perfpred.CaptureError, "gone.json: is not a step file"):
+            perfpred.combine(gone, gone)
 
 
 if __name__ == "__main__":

@@ -63,6 +63,9 @@ const Command& command_named(std::string_view name) {
                                   [wanted](const Command& command) { return command.name == wanted; });
   if (found != command_table.end()) return *found;
   if (name == "capture") throw InputError("capture is of the Python package: python -m perfpred.capture train.py");
+  if (name == "measure") {
+    throw InputError("measure is of the Python package: perfpred.measure(\"runs.csv\", ...) around a training loop");
+  }
   NearestName nearest{std::string(name)};
   for (const Command& command : command_table) nearest.offer(command.name, command.name);
   for (const OtherName& known : other_names) nearest.offer(known.name, known.name);

@@ -101,6 +101,8 @@ TEST(Command, NamesTheNearestOfAnUnknownOne) {
            {"predct", "perfpred: no command \"predct\"; did you mean predict?\n"},
            {"fti", "perfpred: no command \"fti\"; did you mean fit?\n"},
            {"capture", "perfpred: capture is of the Python package: python -m perfpred.capture train.py\n"},
+           {"measure",
+            "perfpred: measure is of the Python package: perfpred.measure(\"runs.csv\", ...) around a training loop\n"},
            {"../sh", "perfpred: no command \"../sh\"; perfpred help lists them\n"},
            {"", "perfpred: no command \"\"; perfpred help lists them\n"}}) {
     const Finished finished = perfpred({typed});

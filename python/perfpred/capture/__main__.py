@@ -14,6 +14,7 @@ import warnings
 import torch
 
 from perfpred.capture import step_file
+from perfpred.capture.progress import Progress
 from perfpred.capture.recorder import CaptureError, is_of_library
 from perfpred.capture.session import Session
 
@@ -87,7 +88,7 @@ def _loaders_of(size):
         kind.__init__ = init
 
 
-def _run(options, size, records_all=False):
+def _run(options, size, progress, records_all=False):
     """The document of one step at a batch size; None for the script's own."""
     told = lambda text: print(f"perfpred.capture: {text}", file=sys.stderr)
     session = Session(options.execute, told)
@@ -95,6 +96,14 @@ def _run(options, size, records_all=False):
     hooks.records_early = not options.execute
     hooks.accumulated.skips = options.updates == 1 and not records_all
     updates, wanted = 0, options.steps * options.updates
+
+    def state():
+        done, before = (updates + hooks.stepped) // options.updates, options.sizes.index(size)
+        at = f" at batch size {size}" if size else ""
+        share = (before + done / options.steps) / len(options.sizes)
+        return f"step {min(done + 1, options.steps)} of {options.steps}{at}, {len(recorder.ops)} operators", share
+
+    progress.state = state
 
     def before_forward():
         """A step reaches from the forward pass to that after the optimizer's (last) update. A forward pass before it, of
@@ -142,7 +151,7 @@ def _run(options, size, records_all=False):
         raise CaptureError(f"{options.script}: made {made}{reason}")
     if hooks.accumulated.differ:
         told("the batches of the step differ: runs again, to record them all")
-        return _run(options, size, records_all=True)
+        return _run(options, size, progress, records_all=True)
     return session.document(size)
 
 
@@ -152,7 +161,8 @@ def main(arguments=None):
         if not os.path.isfile(options.script):
             raise FileNotFoundError(f"{options.script}: there is no such file")
         step_file.check_writable(options.out)
-        documents = [_run(options, size) for size in options.sizes]
+        with Progress("perfpred.capture") as progress:
+            documents = [_run(options, size, progress) for size in options.sizes]
         document = documents[0] if len(documents) == 1 else step_file.combine(*documents)
         step_file.write(options.out, document)
     except (CaptureError, OSError) as error:

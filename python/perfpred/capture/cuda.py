@@ -259,8 +259,7 @@ def _compile(recorder):
             return lambda function: compiled(function, **options)
         asks = is_of_library(sys._getframe(1).f_code.co_filename)
         if isinstance(model, torch.nn.Module) or isinstance(getattr(model, "__self__", None), torch.nn.Module) or not asks:
-            recorder.compiled = True
-            recorder.remark("torch.compile: the operators before fusion are recorded, and that the step is compiled")
+            recorder.note_compiled()
         return model
 
     return compiled

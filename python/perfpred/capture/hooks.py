@@ -4,6 +4,7 @@
 import contextlib
 import gc
 import inspect
+import sys
 
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -22,6 +23,32 @@ def _all_tensors(value):
     elif isinstance(value, (list, tuple)):
         for element in value:
             yield from _all_tensors(element)
+
+
+def _compiled_kind():
+    """What torch.compile() makes of a module; None where nothing was compiled. To import it takes seconds."""
+    return getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", None)
+
+
+def is_compiled(module):
+    """Whether a module was compiled, by torch.compile() or its own compile()."""
+    return isinstance(module, _compiled_kind() or ()) or getattr(module, "_compiled_call_impl", None) is not None
+
+
+def _remove(handle):
+    """Removes a hook on all modules whole: PyTorch forgets a part, and then warns of it whenever a compiled module is called."""
+    handle.remove()
+    torch.nn.modules.module._global_forward_hooks_with_kwargs.pop(handle.id, None)
+
+
+def _call_of_compiled(recorder):
+    """Calls the module that torch.compile() was given: else hooks on all modules are called for both, with a warning."""
+
+    def called(compiled, *args, **kwargs):
+        recorder.note_compiled()
+        return compiled._orig_mod(*args, **kwargs)
+
+    return called
 
 
 class Hooks:
@@ -56,7 +83,7 @@ class Hooks:
                 register_optimizer_step_pre_hook(self._before_step),
                 register_optimizer_step_post_hook(self._after_step),
             ):
-                stack.callback(handle.remove)
+                stack.callback(_remove, handle)
             for place, name in (
                 (torch.autograd, "backward"),
                 (torch.autograd, "grad"),
@@ -70,6 +97,9 @@ class Hooks:
             for kind in (torch.optim.Optimizer, torch.nn.Module):
                 stack.callback(setattr, kind, "zero_grad", kind.zero_grad)
                 kind.zero_grad = self._clearing(kind.zero_grad)
+            if (kind := _compiled_kind()) is not None:
+                stack.callback(setattr, kind, "__call__", kind.__call__)
+                kind.__call__ = _call_of_compiled(self.recorder)
             self._open = stack.pop_all()
         return self
 
@@ -169,6 +199,8 @@ class Hooks:
                 f"{user_line()}: a network of TorchScript (torch.jit.script, trace or load) is not captured: call the Python "
                 "code that it was made of"
             )
+        if is_compiled(module):
+            recorder.note_compiled()
         if not self._modules:
             self._enter_network(module, args)
         self._modules.append(recorder.layer)
@@ -177,7 +209,7 @@ class Hooks:
 
     def _enter_network(self, module, args):
         recorder = self.recorder
-        self._names = {id(m): name for name, m in module.named_modules()}
+        self._names = {id(m): name.replace("._orig_mod", "") for name, m in module.named_modules()}
         parameters = list(module.parameters())
         for parameter in parameters:
             recorder.set_role(parameter, "parameter" if parameter.requires_grad else "buffer")

@@ -342,6 +342,10 @@ class Recorder(TorchDispatchMode):
         self.note(f"a tensor's value; it is told {value}")
         return value
 
+    def note_compiled(self):
+        self.compiled = True
+        self.remark("torch.compile: the operators before fusion are recorded, and that the step is compiled")
+
     def remark(self, what):
         if what not in self.remarks:
             self.remarks.append(what)

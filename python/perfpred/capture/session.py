@@ -4,9 +4,12 @@
 import contextlib
 import gc
 import os
+from types import TracebackType
+from typing import Callable, Optional, Type
 
 import torch
 
+from perfpred._tables import Path
 from perfpred.capture import step_file
 from perfpred.capture.above import above_autograd
 from perfpred.capture.cuda import optimizers_of_cuda, pretended_cuda
@@ -103,13 +106,20 @@ class capture:
     Raises CaptureError if the step cannot be captured, OSError if the file cannot be written.
     """
 
-    def __init__(self, path, *, batch_size=None, execute=False, tell=None):
+    def __init__(
+        self,
+        path: Path,
+        *,
+        batch_size: Optional[int] = None,
+        execute: bool = False,
+        tell: Optional[Callable[[str], None]] = None,
+    ) -> None:
         self.path = os.fspath(path)
         self.batch_size = batch_size
         self.execute = execute
         self._tell = tell
 
-    def __enter__(self):
+    def __enter__(self) -> "capture":
         step_file.check_writable(self.path)
         self.session = Session(self.execute, self._tell)
         if not self.execute:
@@ -123,7 +133,9 @@ class capture:
         self.session.recorder.spares_host = True
         return self
 
-    def __exit__(self, kind, error, trace):
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
         self.session.__exit__(kind, error, trace)
         document = None
         try:

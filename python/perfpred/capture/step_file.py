@@ -4,9 +4,11 @@
 import json
 import os
 import tempfile
+from typing import Any, Dict, Optional, Union
 
 import torch
 
+from perfpred._tables import Path
 from perfpred.capture.recorder import CaptureError
 
 _PRODUCTS = ("convolution", "mm", "addmm", "bmm", "baddbmm", "attention")
@@ -131,9 +133,14 @@ def write(path, content):
 
 
 def read(path):
-    """The document in a file."""
-    with open(path, encoding="utf-8") as file:
-        content = json.load(file)
+    """The document in a file. Raises CaptureError if there is none."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+    except OSError as error:
+        raise CaptureError(f"{path}: {error.strerror}") from None
+    except ValueError:
+        raise CaptureError(f"{path}: is not a step file") from None
     if not isinstance(content, dict) or content.get("format") != 1:
         raise CaptureError(f"{path}: is not a step file of format 1")
     return content
@@ -148,11 +155,13 @@ def _growth(first, second, samples, what):
     return growth
 
 
-def combine(first, second, path=None):
+def combine(
+    first: Union[Path, Dict[str, Any]], second: Union[Path, Dict[str, Any]], path: Optional[Path] = None
+) -> Dict[str, Any]:
     """Joins captures of one step at two batch sizes into one that answers for any batch size.
 
-    first, second: paths of step files. path: the file to write; default: the document is only returned.
-    Raises CaptureError if the two are not the same step.
+    first, second: step files, or what is in them. path: the file to write; default: the document is only returned.
+    Raises CaptureError if the two are not the same step, or one is no step file; OSError if the file cannot be written.
     """
     a, b = (read(p) if not isinstance(p, dict) else p for p in (first, second))
     samples = b["batch_size"] - a["batch_size"]

@@ -6,7 +6,7 @@ classes are in packages that perfpred does not need.
 import importlib
 
 
-def lightning_callback(measure, path, **options):
+def lightning_callback(measure, /, path, **options):
     """A callback for the Trainer of Lightning: `Trainer(callbacks=[perfpred.measure.LightningCallback("runs.csv", ...)])`.
     Its arguments are those of perfpred.measure; its `measured` is what that makes.
     """
@@ -39,7 +39,7 @@ def lightning_callback(measure, path, **options):
     return LightningCallback()
 
 
-def trainer_callback(measure, path, **options):
+def trainer_callback(measure, /, path, **options):
     """A callback for the Trainer of transformers: `Trainer(callbacks=[perfpred.measure.TrainerCallback("runs.csv", ...)])`.
     Its arguments are those of perfpred.measure; its `measured` is what that makes. The Trainer does not tell its callbacks
     of an exception: then there is no row.

@@ -16,11 +16,16 @@ _WORDS = {
     "attention": ["sdpa", "eager"],
     "optimizer_impl": ["fused", "foreach"],
     "weights": "as_precision bf16 fp16 nf4 int8 int4".split(),
+    "compiled": ["0", "1"],
+    "software": "pytorch tensorflow xla mxnet paddle jax".split(),
+    "loader": ["none", "included"],
     "loss": ["whole", "chunked"],
     "padding": ["packed", "padded"],
 }
 _TEXTS = {  # a pattern, and what it is
     **dict.fromkeys(("batch_size", "train_images", "accumulate"), ("[1-9][0-9]*", "a positive integer")),
+    "depth": ("[1-5]", "an integer from 1 to 5"),
+    "base_filters": ("[1-9][0-9]*", "a positive integer"),
     "classes": ("[2-9]|[1-9][0-9]+", "an integer of at least 2"),
     "input": ("[1-9][0-9]*(x[1-9][0-9]*)*", "sizes as 3x224x224"),
     "checkpoint": ("none|all|[1-9][0-9]*", "none, all or a positive integer"),
@@ -36,7 +41,7 @@ def text_of(name, value):
         raise MeasureError(f"{name}: is no field that can be said; there are {', '.join(sorted(NAMES))}")
     if name == "input" and isinstance(value, (list, tuple)):
         value = "x".join(str(size) for size in value)
-    text = str(value)
+    text = str(int(value) if isinstance(value, bool) else value)
     if name in _WORDS:
         fits, expected = text in _WORDS[name], f"one of {', '.join(_WORDS[name])}"
     else:

@@ -8,6 +8,7 @@ import gc
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from perfpred.capture.hooks import is_compiled
 from perfpred.capture.step_file import HALVES, SINGLE, precision_of
 from perfpred.measure.errors import MeasureError
 from perfpred.measure.fields import OPTIMIZERS
@@ -124,13 +125,14 @@ class Found:
     def params(self):
         return sum(p.numel() for p in self._parameters() if p.requires_grad)
 
+    def trains_all(self):
+        return all(p.requires_grad for p in self._parameters())
+
     def device(self):
         return self._parameters()[0].device
 
     def compiled(self):
-        kind = getattr(getattr(torch, "_dynamo", None), "OptimizedModule", ())
-        compiled = lambda m: isinstance(m, kind) or getattr(m, "_compiled_call_impl", None) is not None
-        return any(compiled(m) for m in self._modules())
+        return any(is_compiled(m) for m in self._modules())
 
     def _most_common_dtype(self):
         sizes = {}

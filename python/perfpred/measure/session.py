@@ -10,13 +10,16 @@ import os
 import statistics
 import time
 import warnings
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, SupportsIndex, Type, Union
 
 import torch
 
+from perfpred._tables import Path
 from perfpred.capture.place import is_meta, swap
 from perfpred.capture.session import CaptureError
 from perfpred.capture.session import capture as captured_step
-from perfpred.measure import runs_file
+from perfpred.measure import checks, runs_file
 from perfpred.measure.callbacks import lightning_callback, trainer_callback
 from perfpred.measure.errors import MeasureError
 from perfpred.measure.fields import FUSED, text_of
@@ -24,6 +27,11 @@ from perfpred.measure.found import Found, first_call, replaced
 from perfpred.measure.graphs import Graphs, is_step_file, layout, of_file, read
 from perfpred.measure.monitor import Monitor, value_of
 from perfpred.measure.samples import MIN_SAMPLES, Z95, StepSamples, quantile
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from perfpred._fields import MeasuredFields
 
 __all__ = ["MeasureError", "measure"]
 
@@ -40,11 +48,13 @@ _OF_MEMORY = ("not enough memory", "can't allocate memory", "out of memory", "AL
 
 
 # Fields of a workload whose network is a step file. What else there is to say of the step is in the file.
-_OF_STEP_FILE = ("network", "batch_size", "train_images", "precision", "layout", "cuda_graph", "device", "threads")
+_OF_STEP_FILE = (
+    "network batch_size train_images precision layout cuda_graph device threads compiled software loader".split()
+)
 
 
 def _of_step_file(workload):
-    return {name: workload[name] for name in _OF_STEP_FILE}
+    return {name: workload[name] for name in _OF_STEP_FILE if name in workload}
 
 
 def _first_line(error):
@@ -106,8 +116,8 @@ class measure:
                     break
 
     path: runs.csv, which is made where it is missing; other programs may append to it at the same time.
-    network: a name of perfpred's zoo, any other of your own, or a step file of perfpred.capture ("step.json"), which is
-        copied into graphs/ beside path. Not needed with capture.
+    network: a name of perfpred's zoo (cifar_cnn with depth= and base_filters=), any other of your own, or a step file of
+        perfpred.capture ("step.json"), which is copied into graphs/ beside path. Not needed with capture.
     batch_size: samples of a micro-step; default: the first size of the first tensor that the network is called with.
     device: a torch.device or its name; default: where the network's parameters are.
     train_images: samples of an epoch; default: the length of the DataLoader's data set.
@@ -118,10 +128,11 @@ class measure:
     env: a free tag; rows of different tags are never put together. Default: "compile" for compiled networks.
     limit_sec: seconds of steps after which the time is what it is; default: 3 on a GPU, 15 on a CPU.
     fields: other columns of a workload, by name, in place of what is found: optimizer="lion", precision="bf16", classes=10,
-        input="3x224x224", adapter="lora:r=16,targets=all", ...
+        input="3x224x224", adapter="lora:r=16,targets=all", compiled=1, software="xla", loader="included", ...
 
-    Raises MeasureError, in one line, for what is neither found nor said. An exception of the program passes through; the row
-    then has the outcome `oom`, `failed` or `interrupted`.
+    Raises MeasureError, in one line, for what is neither found nor said, and for a network that has the name of one of the
+    zoo but other parameters or another input. An exception of the program passes through; the row then has the outcome
+    `oom`, `failed` or `interrupted`.
     """
 
     LightningCallback = classmethod(lightning_callback)
@@ -129,25 +140,25 @@ class measure:
 
     def __init__(
         self,
-        path,
+        path: Path,
         *,
-        network=None,
-        batch_size=None,
-        device=None,
-        train_images=None,
-        capture=False,
-        env="",
-        limit_sec=None,
-        **fields,
-    ):
+        network: Optional[Path] = None,
+        batch_size: Optional[SupportsIndex] = None,
+        device: Union[str, torch.device, None] = None,
+        train_images: Optional[SupportsIndex] = None,
+        capture: Union[bool, Path] = False,
+        env: str = "",
+        limit_sec: Optional[float] = None,
+        **fields: "Unpack[MeasuredFields]",
+    ) -> None:
         self.path = os.fspath(path)
         self.done = False  # is the row written?
-        self.row = None  # what was written, by column
-        self.label = None  # what the samples say beside that: medians and means in seconds, and how they came about
+        self.row: Optional[Dict[str, Any]] = None  # what was written, by column
+        self.label: Optional[Dict[str, Any]] = None  # what the samples say beside that: medians and means in seconds, and how they came about
         if capture and network is not None:
             raise MeasureError("network and capture: the captured file names the network; say one of them")
         self._step, self._step_path = None, None  # the document of the network's step file, and where it is
-        if is_step_file(network):
+        if network is not None and is_step_file(network):
             self._step_path = os.fspath(network)
             self._step, network = read(self._step_path)
         given = dict(fields, network=network, batch_size=batch_size, train_images=train_images)
@@ -170,14 +181,17 @@ class measure:
         self._found = Found()
         self._open = contextlib.ExitStack()
         self._of_step = contextlib.ExitStack()
+        self._next: Any = None  # what the end of a step means; a method of this, from __enter__() on
         self._session = self._samples = self._monitor = self._clock = None
-        self._window, self._clocks_mhz, self._host_sec = [], [], []
+        self._window: List[float] = []  # seconds of steps
+        self._clocks_mhz: List[float] = []
+        self._host_sec: List[float] = []
         self._in_window = 0.0  # seconds since the last reading
         self._throttled = self._company = self._skips = False
         self._micro_steps = 0
         self._accumulated = 1
-        self._workload = {}
-        self._of_memory = {}  # columns of the row
+        self._workload: Dict[str, Any] = {}
+        self._of_memory: Dict[str, Any] = {}  # columns of the row
 
     def _graphs_of(self, capture):
         """Where step files are kept. Raises MeasureError for a capture that is neither a Boolean nor a path."""
@@ -192,7 +206,9 @@ class measure:
             raise MeasureError(f"capture {path}: there is no folder {above}")
         return Graphs(beside, path) if path.endswith(".json") else Graphs(path)
 
-    def __enter__(self):
+    def __enter__(self) -> "measure":
+        if self._next is not None:
+            raise MeasureError("a perfpred.measure is for one with statement: make another one")
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             raise MeasureError("several processes (WORLD_SIZE) train one network: a row of runs.csv is of one device")
         runs_file.check_writable(self.path)
@@ -205,7 +221,9 @@ class measure:
         self._next = self._end_first
         return self
 
-    def __exit__(self, kind, error, trace):
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
         self._open.close()
         if self._session is not None:
             self._end_capture(False)  # the step has not ended
@@ -216,7 +234,7 @@ class measure:
         elif not issubclass(kind, (CaptureError, MeasureError)):
             self._write_failure(kind, error)
 
-    def __str__(self):
+    def __str__(self) -> str:
         if self.row is None:
             return f"{self.path}: nothing is written yet"
         if self.row["outcome"] not in ("ok", "untrusted"):
@@ -224,18 +242,20 @@ class measure:
         text = f"{self.row['network']} at {self.row['batch_size']}: {self.row['step_p50_ms']:.4g} ms a step"
         return f"{self.path}: {text}, outcome {self.row['outcome']}" + (f" ({self.row['note']})" if self.row["note"] else "")
 
-    def step(self):
+    def step(self) -> bool:
         """A step has ended, with its update by the optimizer. Returns whether the row is written."""
+        if self._next is None:
+            raise MeasureError("step() is outside of the with statement of perfpred.measure")
         if not self.done:
             self._accumulated, self._micro_steps = self._micro_steps + 1, 0
             self._next()
         return self.done
 
-    def micro_step(self):
+    def micro_step(self) -> None:
         """A batch has ended whose gradients a later update uses: to be called in place of step() then."""
         self._micro_steps += 1
 
-    def skip(self):
+    def skip(self) -> None:
         """What runs before the next step() is no usual step: it holds a validation or writes a checkpoint, say. A new
         iteration over a DataLoader is noticed without this.
         """
@@ -265,7 +285,7 @@ class measure:
         else:
             self._samples.drop_last()
 
-    def note_loader(self, loader):
+    def note_loader(self, loader: Any) -> None:
         """The DataLoader of the training, where its iteration began before this was entered."""
         self._found.note_loader(loader)
 
@@ -274,7 +294,7 @@ class measure:
     def _end_first(self):
         """The first step chose and loaded kernels, and allocated: it is not a sample."""
         self._of_step.close()
-        self._workload = self._workload_of_first()
+        self._know_workload()
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
             torch.cuda.empty_cache()
@@ -458,6 +478,20 @@ class measure:
             if self._given.get(name, of_step[name]) != of_step[name]:
                 raise MeasureError(f"{name} {self._given[name]} is given, but the step has {of_step[name]}")
 
+    def _know_workload(self, ended=True):
+        """Raises MeasureError, too, for a row that could not be read, or that has the name of another network."""
+        self._workload = self._workload_of_first(ended)
+        if "network" not in self._workload:
+            return
+        try:
+            checks.check_readable(self._row("ok", ""))
+        except ImportError as error:
+            warnings.warn(f"perfpred.measure: the row is not checked: {error}", stacklevel=4)
+            return
+        if not self._is_step:
+            whole = self._found.trains_all() and not self._workload.get("adapter")
+            checks.check_network(self._workload, self._found.params() if whole else None)
+
     def _as_in_file(self, fields, batches):
         """Fields of a network step:..., as far as its file is known. Raises MeasureError if that is of another step."""
         name, says_precision = fields["network"], "precision" in self._given
@@ -473,15 +507,14 @@ class measure:
     def _row(self, outcome, note):
         device = self._device
         row = dict.fromkeys(runs_file.COLUMNS, "")
-        row.update(self._workload)
+        row.update({"compiled": "1"} if self._found.compiled() else {}, **self._workload)
         row.update(
             timestamp_utc=self._begun,
             framework=f"PyTorch {torch.__version__}",
             epochs=0,
             params=self._found.params(),
             epoch_times_json="[]",
-            compiled="1" if self._found.compiled() else "",
-            env=self._env or ("compile" if self._found.compiled() else ""),
+            env=self._env or ("compile" if row["compiled"] == "1" else ""),
             host=os.uname().nodename,
             load=self._load,
             timing="steps",
@@ -546,7 +579,8 @@ class measure:
         else:
             outcome = "failed"
         try:
-            self._workload = self._workload or self._workload_of_first(ended=False)
+            if not self._workload:
+                self._know_workload(ended=False)
             if "network" not in self._workload:
                 raise MeasureError("its step was not captured yet, which names the network")
         except MeasureError as unknown:

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables that users have: a file, a DataFrame of pandas, or dictionaries; and the files and columns that the library takes."""
+
+import contextlib
+import csv
+import os
+import re
+import tempfile
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Sequence, Tuple, Union
+
+from perfpred._library import InputError
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["Path", "Table", "columns_of", "is_path", "is_table", "numbers_of", "table_file", "with_rows"]
+
+Path = Union[str, "os.PathLike[str]"]
+Table = Union[Path, "pandas.DataFrame", Sequence[Mapping[str, Any]]]
+
+
+def is_path(value: Any) -> bool:
+    return isinstance(value, (str, os.PathLike))
+
+
+def _is_frame(table: Any) -> bool:
+    return hasattr(table, "columns") and hasattr(table, "to_dict")
+
+
+def _are_rows(table: Any) -> bool:
+    return isinstance(table, (list, tuple)) and all(isinstance(row, Mapping) for row in table)
+
+
+def is_table(table: Any) -> bool:
+    """Whether it is a DataFrame or a list of dictionaries, rows of which there may be none."""
+    return _is_frame(table) or _are_rows(table)
+
+
+def _cell(value: Any) -> Any:
+    """Whole numbers as files have them: a column with gaps is one of floating-point numbers in a DataFrame."""
+    return int(value) if isinstance(value, (bool, float)) and value == value // 1 else value
+
+
+@contextlib.contextmanager
+def table_file(table: Any) -> Iterator[Path]:
+    """The path of a table. An InputError about a file that the caller has not seen names the row of the table."""
+    if is_path(table):
+        yield table
+        return
+    if not is_table(table):
+        raise InputError(f"{type(table).__name__} is neither a path, nor a DataFrame, nor a list of dictionaries")
+    if _is_frame(table):
+        table = table.astype(object).where(table.notna(), None).to_dict("records")
+    if not table:
+        raise InputError("the table has no row")
+    with tempfile.TemporaryDirectory(prefix="perfpred-") as folder:
+        path = os.path.join(folder, "table.csv")
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            rows = csv.DictWriter(file, list(dict.fromkeys(name for row in table for name in row)))
+            rows.writeheader()
+            rows.writerows({name: _cell(value) for name, value in row.items()} for row in table)
+        try:
+            yield path
+        except InputError as error:
+            raise InputError(with_rows(path, str(error))) from None
+
+
+def with_rows(path: Path, text: str) -> str:
+    """A text with the places of a file as those of the table that it was made of: its rows, from 0."""
+    places = re.escape(os.fspath(path)) + r"(?::(\d+))?"
+    return re.sub(places, lambda m: f"[{int(m[1]) - 2}]" if m[1] and int(m[1]) > 1 else "the table", text)
+
+
+def _columns_of_rows(rows: Sequence[Mapping[str, Any]]) -> Dict[str, List[Any]]:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    for place, row in enumerate(rows):
+        for name in names:
+            if name not in row:
+                raise InputError(f"[{place}]: {name} is missing")
+    return {name: [row[name] for row in rows] for name in names}
+
+
+def columns_of(jobs: Any) -> Tuple[Dict[str, Any], int]:
+    """The columns of a DataFrame, of a dictionary of them, or of dictionaries as arrays of NumPy; and their length."""
+    import numpy
+
+    if not (isinstance(jobs, Mapping) or is_table(jobs)):
+        kind = type(jobs).__name__
+        raise InputError(f"{kind} is neither a DataFrame, nor a dictionary of columns, nor a list of dictionaries")
+    given = _columns_of_rows(jobs) if _are_rows(jobs) else {name: jobs[name] for name in jobs}
+    columns = {}
+    for name, values in given.items():
+        try:
+            columns[str(name)] = numpy.asarray(values)
+        except ValueError:
+            raise InputError(f"{name}: its values have different shapes") from None
+    sizes = {column.shape for column in columns.values()}
+    if len(sizes) != 1 or len(next(iter(sizes))) != 1:
+        raise InputError("the jobs are not columns of one length")
+    return columns, int(next(iter(sizes))[0])
+
+
+def numbers_of(name: str, column: Any, places: Any) -> Any:
+    """Values of a column as numbers. Raises InputError with the place of one that is none."""
+    import numpy
+
+    try:
+        return numpy.ascontiguousarray(column[places], float)
+    except (TypeError, ValueError):
+        for place in places:
+            try:
+                float(column[place])
+            except (TypeError, ValueError):
+                raise InputError(f"[{place}]: {name} {column[place]!r} is not a number") from None
+        raise
