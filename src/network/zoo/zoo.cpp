@@ -63,6 +63,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 15> other_na
      {"wideresnet50", "wide_resnet50_2"},
      {"wideresnet101", "wide_resnet101_2"}}};
 
+/// Whose networks on the Hugging Face Hub the zoo has, by their names there.
+constexpr std::string_view hub_authors[] = {"google-bert/", "openai-community/"};
+
 /// The network of the zoo whose name has these letters and digits (`ViT-L/16`), or that is called so; else the name.
 std::string spelt_as_in_zoo(std::string name) {
   static const std::unordered_map<std::string, std::string_view> names = [] {
@@ -73,7 +76,11 @@ std::string spelt_as_in_zoo(std::string name) {
     }
     return all;
   }();
-  const auto found = names.find(bare(name));
+  std::string_view own = name;
+  for (const std::string_view author : hub_authors) {
+    if (own.starts_with(author)) own.remove_prefix(author.size());
+  }
+  const auto found = names.find(bare(own));
   return found == names.end() || found->second.empty() ? name : std::string(found->second);
 }
 
