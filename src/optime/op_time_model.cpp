@@ -11,7 +11,6 @@
 #include "catalogue/device_table.h"
 #include "optime/op_model_state.h"
 #include "optime/step_prediction.h"
-#include "text/enum_names.h"
 #include "text/files.h"
 #include "text/json.h"
 
@@ -67,8 +66,6 @@ void scale(StepTime& time, double factor) {
   for (double* sec : {&time.sec.p05, &time.sec.p50, &time.sec.p95, &time.device_sec, &time.host_sec}) *sec *= factor;
   for (TimeTerm& term : time.costliest) term.sec *= factor;
 }
-
-std::string_view to_string(Provenance provenance) { return enumerator_name_of<Provenance::bytes>(provenance); }
 
 OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::vector<std::string>& steps,
                              const std::string& layers, const DeviceCatalogue& devices) {
