@@ -98,9 +98,7 @@ struct Request {
   const CLI::Option *epochs_option = nullptr, *batch_option = nullptr, *images_option = nullptr;
 
   void add_to(cli::Program& program) {
-    asked.add_lists_to(program,
-                       {"train_images", "device", "threads", "optimizer_impl", "weights", "adapter", "checkpoint",
-                        "accumulate", "compiled", "software", "loader", "loss", "padding", "phases"});
+    asked.add_lists_to(program, {"train_images", "device", "threads"});
     batch_option = program.get_option("--batch-size");
     program.add_option("--pt2", options.pt2, "file of torch.export.save(), instead of --network")
         ->excludes(program.get_option("--network"), program.get_option("--attention"));
