@@ -377,13 +377,6 @@ std::vector<Prediction> TimeRegressor::predict(std::span<const Workload> workloa
   return predictions;
 }
 
-std::vector<Prediction> TimeRegressor::predict_on(const Workload& workload,
-                                                  std::span<const std::string> devices) const {
-  std::vector<Workload> moved;
-  for (const std::string& device : devices) moved.push_back(on_device(workload, device));
-  return predict(moved);
-}
-
 Workload TimeRegressor::on_device(const Workload& workload, std::string_view device) const {
   return moved_workload(workload, device, impl_->state.read()->groups, &Group::example);
 }
