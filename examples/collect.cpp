@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -19,6 +18,7 @@
 #include "graphs_option.h"
 #include "library_option.h"
 #include "measuring.h"
+#include "progress.h"
 #include "runs/run_log.h"
 #include "tools/workload_labels.h"
 #include "tools/workload_sweep.h"
@@ -28,11 +28,6 @@
 namespace {
 
 using namespace perfpred;
-
-std::string duration(double sec) {
-  const long whole = std::lround(sec);
-  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
-}
 
 void show(const CollectProgress& at) {
   const Run& run = at.run;
@@ -46,7 +41,7 @@ void show(const CollectProgress& at) {
   if (run.test_acc) how += fmt::format(", accuracy {:.3f}", *run.test_acc);
   if (!run.note.empty()) how += " (" + run.note + ")";
   fmt::print(stderr, "[{}/{}] {} batch {} {}: {}; {} to go\n", at.finished, at.total, what, w.batch_size,
-             to_string(w.precision), how, duration(at.eta_sec));
+             to_string(w.precision), how, cli::clock_text(at.eta_sec));
 }
 
 const char* meaning(Precision precision) {
@@ -98,9 +93,7 @@ struct Request {
   const CLI::Option *epochs_option = nullptr, *batch_option = nullptr, *images_option = nullptr;
 
   void add_to(cli::Program& program) {
-    asked.add_lists_to(program,
-                       {"train_images", "device", "threads", "optimizer_impl", "weights", "adapter", "checkpoint",
-                        "accumulate", "compiled", "software", "loader", "loss", "padding", "phases"});
+    asked.add_lists_to(program, {"train_images", "device", "threads"});
     batch_option = program.get_option("--batch-size");
     program.add_option("--pt2", options.pt2, "file of torch.export.save(), instead of --network")
         ->excludes(program.get_option("--network"), program.get_option("--attention"));

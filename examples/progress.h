@@ -13,6 +13,12 @@
 
 namespace perfpred::cli {
 
+/// 1:02:03
+inline std::string clock_text(double sec) {
+  const long whole = std::lround(sec);
+  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
 /// A function that says on one line of a terminal what share is done, and how long the rest takes at that rate; null
 /// where standard error is no terminal.
 /// @param quiet_sec  says nothing before
@@ -21,9 +27,8 @@ inline std::function<void(double share)> progress_on_terminal(const std::string&
   return [what, quiet_sec, start = std::chrono::steady_clock::now()](double share) {
     const double sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (sec < quiet_sec || !(share > 0)) return;
-    const long left = std::lround(sec / share * (1 - share));
-    fmt::print(stderr, "\r{}: {:3.0f} %, {}:{:02}:{:02} left{}", what, 100 * share, left / 3600, left / 60 % 60,
-               left % 60, share < 1 ? "" : "\n");
+    fmt::print(stderr, "\r{}: {:3.0f} %, {} left{}", what, 100 * share, clock_text(sec / share * (1 - share)),
+               share < 1 ? "" : "\n");
     std::fflush(stderr);
   };
 }

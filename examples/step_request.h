@@ -34,14 +34,16 @@ struct StepRequest {
   CLI::Option* batch_option = nullptr;
 
   /// @returns the option --network
-  /// @param other  fields of a workload for which the program has options of its own
-  CLI::Option* add_to(Program& program, const std::set<std::string_view>& other = {}) {
+  /// @param traced  whether the step is what LibTorch trains: fields that are only predicted have no option
+  CLI::Option* add_to(Program& program, bool traced) {
     batch_option = program.add_option("--batch-size", batch_size, "samples a step")->capture_default_str();
     program.add_option("--input", inputs, "one sample, as 3x224x224, or a sequence length; default: the network's own")
         ->delimiter(',');
-    std::set<std::string_view> without = {"batch_size", "input",    "train_images", "layout", "cuda_graph", "device",
-                                          "threads",    "compiled", "software",     "loader", "phases"};
-    without.insert(other.begin(), other.end());
+    std::set<std::string_view> without = {"batch_size", "input",   "train_images", "layout",   "cuda_graph",
+                                          "device",     "threads", "compiled",     "software", "loader"};
+    for (const WorkloadColumn& column : workload_columns()) {
+      if (traced && column.only_predicted) without.insert(column.name);
+    }
     fields.add_to(program, without);
     device_file.add_to(program)->needs(
         program.add_option("--device", device, "device of the catalogue that the step is to fit"));

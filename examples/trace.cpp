@@ -78,11 +78,6 @@ NetworkSteps traced_pt2(const Request& request) {
 
 /// Of the file or the network that the request names; nothing if it names none.
 std::optional<NetworkSteps> own_steps(const Request& request) {
-  for (const WorkloadColumn& column : workload_columns()) {
-    if (!column.of_network || column.name == "attention" || request.fields.find(column.name) == nullptr) continue;
-    throw InputError(fmt::format("{} is for perfpred-inspect: what is traced is what LibTorch trains",
-                                 cli::WorkloadOptions::option_of(column.name)));
-  }
   if (request.exported.empty()) {
     if (request.network().empty()) return std::nullopt;
     return traced_zoo(request.workload());
@@ -105,7 +100,7 @@ int main(int argc, char** argv) {
   Request request;
   std::vector<std::string> libraries;
   auto* exported = program.add_option("--pt2", request.exported, "file made by torch.export.save()");
-  request.add_to(program, {"loss"})->excludes(exported);
+  request.add_to(program, true)->excludes(exported);
   cli::add_library_option(program, libraries);
   cli::add_op_rules_option(program);
   cli::add_loss_options(program, request.loss_kind, request.loss);

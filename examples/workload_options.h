@@ -48,10 +48,10 @@ class WorkloadOptions {
         ->excludes(program.get_option("--network"));
   }
 
-  /// The same for a sweep from Workload() on: options take several values.
+  /// The same for a sweep from Workload() on of what can be trained: options take several values.
   void add_lists_to(Program& program, const std::set<std::string_view>& without) {
     for (const WorkloadColumn& column : workload_columns()) {
-      if (without.contains(column.name)) continue;
+      if (column.only_predicted || without.contains(column.name)) continue;
       const std::string preset =
           column.how != DomainViolation::none ? fmt::format(" (default {})", column.get(Workload())) : "";
       program

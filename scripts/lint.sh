@@ -73,6 +73,10 @@ else
 fi
 
 [ -f "build/$preset/compile_commands.json" ] || cmake --preset "$preset" >/dev/null
+if grep -q '/Unity/unity_' "build/$preset/compile_commands.json"; then
+  echo "lint: build/$preset compiles many sources as one, so clang-tidy finds no command for each: configure it with -DCMAKE_UNITY_BUILD=OFF" >&2
+  exit 2
+fi
 if [ $installed = yes ] || [ $changed = yes ]; then
   # This source includes the header of all headers twice, on purpose.
   clang-tidy --quiet --checks=-readability-duplicate-include --header-filter='include/perfpred/[a-z_]*\.h$' \
@@ -86,9 +90,11 @@ compiled=()
 for file in "${files[@]}"; do
   if grep -qF "/$file\"" "build/$preset/compile_commands.json"; then compiled+=("$file"); fi
 done
-if [ $changed = yes ] && [ ${#compiled[@]} -gt $most_changed ]; then
-  echo "lint: clang-tidy looks at $most_changed of ${#compiled[@]} changed sources" >&2
-  compiled=("${compiled[@]:0:$most_changed}")
+if [ $changed = yes ]; then
+  looks_at=$((${#compiled[@]} < most_changed ? ${#compiled[@]} : most_changed))
+  echo "lint: clang-tidy looks at $looks_at of ${#files[@]} changed sources: $((${#compiled[@]} - looks_at)) are too many," \
+    "$((${#files[@]} - ${#compiled[@]})) are not compiled by the preset $preset" >&2
+  compiled=("${compiled[@]:0:$looks_at}")
 fi
 [ ${#compiled[@]} -eq 0 ] ||
   printf '%s\0' "${compiled[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet -p "build/$preset"

@@ -68,7 +68,7 @@ TEST_P(OwnMeasurements, LeaveGroupsOut) {
   }
 }
 
-// kfold, then loao, lodo, lowo: at most 15 % above what docs/notes/accuracy.md reports.
+// kfold, then loao, lodo, lowo: at most 15 % above what docs/results/accuracy.md reports.
 INSTANTIATE_TEST_SUITE_P(
     Machines, OwnMeasurements,
     testing::Values(std::pair("intel_xeon_processor_2_threads", std::vector<double>{0.115, 0.108, 0.151, 0.142}),

@@ -89,6 +89,22 @@ TEST(Laws, ASampleTakesNoLongerInALargerBatch) {
   }
 }
 
+/// One structure in four sizes: the networks of a family have one builder.
+TEST(Laws, ALargerGpt2IsNotFaster) {
+  for (const Device& device : gpus()) {
+    for (const Precision precision : precisions) {
+      for (const std::int64_t batch : {1, 4}) {
+        double before = 0;
+        for (const char* network : {"gpt2", "gpt2_medium", "gpt2_large", "gpt2_xl"}) {
+          const double step = seconds(network, batch, device, precision);
+          EXPECT_GE(step, before) << device.name << " " << network << " " << to_string(precision) << " " << batch;
+          before = step;
+        }
+      }
+    }
+  }
+}
+
 TEST(Laws, TF32IsNeverSlowerThanSinglePrecision) {
   for (const Device& device : gpus()) {
     for (const char* network : networks) {

@@ -315,7 +315,8 @@ TEST(Device, HasWhatTheDriverLeaves) {
 }
 
 /// Peaks on an H200 beside the estimate, every network against a model that it had no part in: the constants of
-/// cudnn_workspace() come from a few networks alone, and no row moves them by more than the bounds below.
+/// cudnn_workspace() come from a few networks alone, and no row moves them by more than the bounds below, which are
+/// 15 % above the figures of docs/accuracy.md.
 TEST(MemoryEstimate, IsWhatAnH200Holds) {
   std::vector<double> errors;
   std::size_t above = 0;
@@ -329,8 +330,8 @@ TEST(MemoryEstimate, IsWhatAnH200Holds) {
   }
   ASSERT_EQ(errors.size(), 62U);
   std::sort(errors.begin(), errors.end());
-  EXPECT_LE(errors[errors.size() / 2], 0.02);
-  EXPECT_LE(static_cast<double>(above) / 62, 0.08);
+  EXPECT_LE(errors[errors.size() / 2], 0.009);
+  EXPECT_LE(static_cast<double>(above) / 62, 0.057);
 }
 
 /// Compares the peaks of jobs that perfpred-collect measured on a CPU with their estimates.

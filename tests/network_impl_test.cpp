@@ -131,6 +131,7 @@ TEST(Network, HasThePublishedParametersElsewhere) {
   EXPECT_EQ(Workload::zoo("bert_base", 1).params(), 109'514'298);        // transformers' BertForMaskedLM
   EXPECT_EQ(Workload::zoo("bert_large", 1).params(), 335'174'458);
   EXPECT_EQ(Workload::zoo("gpt2", 1).params(), 124'439'808);  // transformers' GPT2LMHeadModel
+  EXPECT_EQ(Workload::zoo("gpt2_medium", 1).params(), 354'823'168);
   EXPECT_EQ(Workload::zoo("gpt2_large", 1).params(), 774'030'080);
   EXPECT_EQ(Workload::zoo("gpt2_xl", 1).params(), 1'557'611'200);
 }
@@ -378,6 +379,10 @@ TEST(Network, IsKnownByTheNamesOfPapersAndLibraries) {
                                       {"EfficientNet-B0", "efficientnet_b0"},
                                       {"GPT-2", "gpt2"},
                                       {"gpt2-xl", "gpt2_xl"},
+                                      {"openai-community/gpt2", "gpt2"},
+                                      {"openai-community/gpt2-medium", "gpt2_medium"},
+                                      {"google-bert/bert-base-uncased", "bert_base"},
+                                      {"some-author/gpt2", "some-author/gpt2"},
                                       {"bert-base-uncased", "bert_base"},
                                       {"BERT-Large", "bert_large"},
                                       {"Swin-T", "swin_t"},

@@ -72,9 +72,9 @@ TEST(OpRegression, WithoutRunsAnswersAreTheOpModels) {
   EXPECT_EQ(model.predict(std::vector<Workload>{asked})[0].time_sec.p50, answer.time_sec.p50);
 }
 
-OpView view_of(const OpPrior& prior, const Workload& workload) {
+PriorEpoch epoch_of(const OpPrior& prior, const Workload& workload) {
   static const DeviceCatalogue devices;
-  return prior.view(workload, devices.resolve(workload.device), nullptr);
+  return prior.epoch(workload, devices.resolve(workload.device), nullptr);
 }
 
 TEST(OpRegression, WhatStepsOfANetworkTookElsewhereIsExpectedOfItInTheSamePrecision) {
@@ -90,11 +90,11 @@ TEST(OpRegression, WhatStepsOfANetworkTookElsewhereIsExpectedOfItInTheSamePrecis
       std::log(1.5), 0.1};
   const OpPrior with = prior_of(state);
   const auto longer = [&](const Workload& workload) {
-    return view_of(with, workload).step.sec.p50 / view_of(without, workload).step.sec.p50;
+    return epoch_of(with, workload).step.sec.p50 / epoch_of(without, workload).step.sec.p50;
   };
   Workload known = job("resnet50", 32, "V100-SXM2-16GB");
   EXPECT_NEAR(longer(known), 1.5, 1e-9);
-  EXPECT_LT(view_of(with, known).deviation(), view_of(without, known).deviation());
+  EXPECT_LT(epoch_of(with, known).deviation(), epoch_of(without, known).deviation());
   known.input = {3, 192, 192};
   EXPECT_EQ(longer(known), 1);
   known = job("resnet50", 32, "V100-SXM2-16GB");
@@ -181,7 +181,7 @@ TEST(OpRegression, ARowIsLearnedWhereTheOpModelHasAnAnswer) {
       asked.device = device.name;
       bool answers = true;
       try {
-        (void)prior.view(asked, devices.resolve(asked.device), &step);
+        (void)prior.epoch(asked, devices.resolve(asked.device), &step);
       } catch (const InputError&) {
         answers = false;
       }
@@ -394,7 +394,7 @@ TEST(OpRegression, OfManyRowsTheNearestTellNearlyWhatAllDo) {
     ByEffect slopes;
     for (int i = 0; i < slopes.size(); ++i) slopes[i] = item["slopes"][static_cast<std::size_t>(i)];
     const Workload workload = Workload::from_key(item["key"].get<std::string>());
-    known.push_back({workload, OpPlace(workload, item["deviation"], features, slopes), item["log_ratio"],
+    known.push_back({workload, OpInput(workload, item["deviation"], features, slopes), item["log_ratio"],
                      item["label_variance"], item["runs"]});
   }
   const auto n = static_cast<Eigen::Index>(known.size());
@@ -404,7 +404,7 @@ TEST(OpRegression, OfManyRowsTheNearestTellNearlyWhatAllDo) {
   for (Eigen::Index i = 0; i < n; ++i) {
     const OpError& row = known[static_cast<std::size_t>(i)];
     for (Eigen::Index j = 0; j < n; ++j)
-      covariance(i, j) = spread.covariance(row.place, known[static_cast<std::size_t>(j)].place);
+      covariance(i, j) = spread.covariance(row.input, known[static_cast<std::size_t>(j)].input);
     covariance(i, i) += spread.variance_of_label(row);
     ratios[i] = row.log_ratio;
   }
@@ -416,12 +416,12 @@ TEST(OpRegression, OfManyRowsTheNearestTellNearlyWhatAllDo) {
   const JointNormal joint = regression.joint(asked, devices);
   for (std::size_t i = 0; i < asked.size(); ++i) {
     const OpRegression::Estimate estimate = regression.estimate(asked[i], devices.resolve(asked[i].device), nullptr);
-    const OpPlace place(asked[i], estimate.view.deviation(), estimate.view.features, estimate.view.slopes);
+    const OpInput input(asked[i], estimate.prior.deviation(), estimate.prior.features, estimate.prior.slopes);
     Eigen::VectorXd shared(n);
-    for (Eigen::Index k = 0; k < n; ++k) shared[k] = spread.covariance(place, known[static_cast<std::size_t>(k)].place);
+    for (Eigen::Index k = 0; k < n; ++k) shared[k] = spread.covariance(input, known[static_cast<std::size_t>(k)].input);
     const Eigen::VectorXd weights = factor.solve(shared);
-    const double variance = spread.covariance(place, place) + spread.noise * spread.noise - weights.dot(shared);
-    const double expected = estimate.view.log_sec() + weights.dot(ratios);
+    const double variance = spread.covariance(input, input) + spread.noise * spread.noise - weights.dot(shared);
+    const double expected = estimate.prior.log_sec() + weights.dot(ratios);
     EXPECT_LT(std::abs(estimate.log_sec - expected), 0.8 * std::sqrt(variance)) << asked[i].key();
     EXPECT_GE(estimate.variance, variance * (1 - 1e-6)) << asked[i].key();
     EXPECT_LT(estimate.variance, 1.2 * variance) << asked[i].key();

@@ -356,6 +356,25 @@ TEST(StandardModel, DevicesThatAFileKeepsArePredictedAsBefore) {
   }
 }
 
+/// Steps of a card of the user's own say of better cards what those of a card of the catalogue say.
+TEST(StandardModel, ACardIsNoSlowerThanAWorseOneOfTheUsersOwn) {
+  Device own = DeviceCatalogue().find("RTX 3090");
+  own.name = "Lab Card";
+  own.aliases.clear();
+  OpModelState state = load_op_model({});
+  const StepDevice on = step_device(own, Precision::fp32, StepArithmetic::as_graph);
+  state.measured.devices = {own};
+  state.steps.machines[{"lab", own.name}] = {
+      {0.5, 0.5, 0}, on.chip, arithmetic_key(Precision::fp32, on, StepArithmetic::as_graph), std::nullopt};
+  const OpTimeModel model = OpModelAccess::model(std::move(state));
+  Device better = own;
+  better.name = "Lab Card Ti";
+  *better.mem_bw_gbs += 1;
+  const OpGraph step = Workload::zoo("resnet50", 64).graph();
+  const auto seconds = [&](const Device& device) { return model.predict(step, device, Precision::fp32).sec.p50; };
+  EXPECT_LE(seconds(better), seconds(own));
+}
+
 TEST(StandardModel, AnswersForEveryGpuOfTheCatalogueWithinReachOfItsPeak) {
   const OpGraph step = Workload::zoo("resnet50", 64).graph();
   int asked = 0;

@@ -69,7 +69,7 @@ TEST(TimeRegressor, OneRowDoesNotAllocate) {
   }
 }
 
-TEST(TimeRegressor, OneCallAnswersForSeveralDevices) {
+TEST(TimeRegressor, AnswersForTheSameJobOnOtherDevices) {
   const std::vector<AggregateRow> rows = made_up_rows();
   std::vector<AggregateRow> all = as_group(rows, 1, [](Workload& w) { w.device = "a gpu"; });
   for (const AggregateRow& row : as_group(rows, 5, [](Workload& w) { w.device = "a cpu", w.threads = 4; }))
@@ -77,8 +77,9 @@ TEST(TimeRegressor, OneCallAnswersForSeveralDevices) {
   const TimeRegressor model = TimeRegressor::fit(all);
   Workload job = Workload::cifar_cnn(3, 32, 128);
   job.device = "a gpu";
-  const std::vector<std::string> devices = {"a cpu", "a gpu", "another"};
-  const std::vector<Prediction> answers = model.predict_on(job, devices);
+  std::vector<Workload> there;
+  for (const char* device : {"a cpu", "a gpu", "another"}) there.push_back(model.on_device(job, device));
+  const std::vector<Prediction> answers = model.predict(there);
   ASSERT_EQ(answers.size(), 3U);
   EXPECT_EQ(answers[0].reason, DomainViolation::none);
   EXPECT_EQ(answers[1].reason, DomainViolation::none);

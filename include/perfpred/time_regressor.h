@@ -93,9 +93,6 @@ class PERFPRED_API TimeRegressor {
   /// The same job on another device, named as rows and models name it (DeviceCatalogue::full_name() knows it of `cpu`).
   /// There, the number of threads is that of the rows measured on it, empty if there are none.
   [[nodiscard]] Workload on_device(const Workload& workload, std::string_view device) const;
-  /// predict(on_device()) of each. @throws InputError as predict(workload)
-  [[nodiscard]] std::vector<Prediction> predict_on(const Workload& workload,
-                                                   std::span<const std::string> devices) const;
 
   /// For groups of kinds other than hybrid, different workloads have no covariance. @throws InputError as
   /// predict(workload)

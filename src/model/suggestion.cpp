@@ -8,8 +8,8 @@
 #include <set>
 
 #include "model/hybrid/step_shape.h"
-#include "model/lot.h"
 #include "model/model_state.h"
+#include "model/random_number.h"
 
 namespace perfpred {
 namespace {
@@ -59,10 +59,10 @@ std::size_t draw(const std::vector<Workload>& candidates, const std::vector<bool
   std::optional<std::uint64_t> least;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (used[i]) continue;
-    const std::uint64_t lot = lot_of(candidates[i].key(), seed);
-    if (least && lot >= *least) continue;
+    const std::uint64_t number = random_number_of(candidates[i].key(), seed);
+    if (least && number >= *least) continue;
     drawn = i;
-    least = lot;
+    least = number;
   }
   return drawn;
 }

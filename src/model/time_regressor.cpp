@@ -20,7 +20,7 @@
 #include "text/hash.h"
 #include "text/json.h"
 #include "text/parse.h"
-#include "workload/moved_workload.h"
+#include "workload/workload_on.h"
 
 namespace perfpred {
 namespace {
@@ -336,7 +336,7 @@ Prediction TimeRegressor::predict(const Workload& workload, const ResolvedDevice
   const Route route = own ? *own : state->route(workload, device);
   if (route.group == nullptr) {
     const OpRegression::Estimate estimate = state->ops->estimate(workload, device, step);
-    if (breakdown != nullptr) *breakdown = breakdown_of(estimate.view, std::exp(estimate.log_sec));
+    if (breakdown != nullptr) *breakdown = breakdown_of(estimate.prior, std::exp(estimate.log_sec));
     return state->finish(route, estimate);
   }
   if (breakdown != nullptr) *breakdown = route.group->model->breakdown(workload, step);
@@ -377,15 +377,8 @@ std::vector<Prediction> TimeRegressor::predict(std::span<const Workload> workloa
   return predictions;
 }
 
-std::vector<Prediction> TimeRegressor::predict_on(const Workload& workload,
-                                                  std::span<const std::string> devices) const {
-  std::vector<Workload> moved;
-  for (const std::string& device : devices) moved.push_back(on_device(workload, device));
-  return predict(moved);
-}
-
 Workload TimeRegressor::on_device(const Workload& workload, std::string_view device) const {
-  return moved_workload(workload, device, impl_->state.read()->groups, &Group::example);
+  return workload_on(workload, device, impl_->state.read()->groups, &Group::example);
 }
 
 JointPrediction TimeRegressor::joint(std::span<const Workload> workloads) const {

@@ -44,8 +44,11 @@ struct StepAnswer {
   std::vector<StepKernel> kernels;  ///< of the step
 };
 
+struct LearnedModel;
+
 /// What an OpTimeModel holds, for files that hold one among other things.
 struct OpModelAccess {
+  [[nodiscard]] static const LearnedModel& learned(const OpTimeModel& model);
   [[nodiscard]] static const OpModelState& state(const OpTimeModel& model);
   [[nodiscard]] static OpTimeModel model(OpModelState state);
   [[nodiscard]] static StepAnswer predict(const OpTimeModel& model, const StepQuestion& asked);

@@ -6,19 +6,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tuple>
+#include <memory>
 
 #include "catalogue/device_table.h"
 #include "optime/op_model_state.h"
 #include "optime/step_prediction.h"
-#include "text/enum_names.h"
 #include "text/files.h"
 #include "text/json.h"
 
 namespace perfpred {
 
-struct OpTimeModel::Impl {
-  OpModelState state;
+struct OpTimeModel::Impl : LearnedModel {
+  using LearnedModel::LearnedModel;
 };
 
 namespace {
@@ -38,29 +37,6 @@ void use_catalogue_names(OpModelState& state) {
   }
 }
 
-/// The device of this name with the rates that its effects were learned for; null if they are not known.
-const Device* learned_device(const OpModelState& state, const std::string& name) {
-  const auto& kept = state.measured.devices;
-  const auto found = std::find_if(kept.begin(), kept.end(), [&](const Device& d) { return d.name == name; });
-  if (found != kept.end()) return &*found;
-  const ResolvedDevice listed = built_in_devices().resolve(name);
-  return listed.origin == DeviceOrigin::row ? listed.device : nullptr;
-}
-
-/// All that formulas read of a device. In a user's row it may differ from that of the device of the same name.
-auto rates_of(const Device& device, Precision asked) {
-  const Precision precision = computed_precision(device, asked);
-  return std::tuple(precision, device.kind, std::string_view(device.arch), device.matrix_flops(precision),
-                    device.convolution_flops(precision), device.vector_flops(precision), device.mem_bw_gbs,
-                    device.l2_mb, device.sms, device.boost_mhz, device.tdp_w);
-}
-
-/// Whether what the model learned of a device of this name holds for the device that is asked for.
-bool is_learned(const OpModelState& state, const StepQuestion& asked) {
-  const Device* learned = learned_device(state, asked.device.name);
-  return learned == nullptr || rates_of(asked.device, asked.precision) == rates_of(*learned, asked.precision);
-}
-
 }  // namespace
 
 void scale(StepTime& time, double factor) {
@@ -68,12 +44,9 @@ void scale(StepTime& time, double factor) {
   for (TimeTerm& term : time.costliest) term.sec *= factor;
 }
 
-std::string_view to_string(Provenance provenance) { return enumerator_name_of<Provenance::bytes>(provenance); }
-
 OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::vector<std::string>& steps,
                              const std::string& layers, const DeviceCatalogue& devices) {
-  auto impl = std::make_unique<Impl>();
-  OpModelState& state = impl->state;
+  OpModelState state;
   if (ops_dir.empty() && layers.empty())
     throw InputError("an op model is fitted on operators or layers; none are given");
   if (!ops_dir.empty()) {
@@ -103,15 +76,15 @@ OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::vector<std::
     for (const Device& device : of_steps) keep_own(state.measured.devices, device);
     state.notes.insert(state.notes.end(), state.measured.notes.begin(), state.measured.notes.end());
   }
-  return OpTimeModel(std::move(impl));
+  return OpModelAccess::model(std::move(state));
 }
+
+const LearnedModel& OpModelAccess::learned(const OpTimeModel& model) { return *model.impl_; }
 
 const OpModelState& OpModelAccess::state(const OpTimeModel& model) { return model.impl_->state; }
 
 OpTimeModel OpModelAccess::model(OpModelState state) {
-  auto impl = std::make_unique<OpTimeModel::Impl>();
-  impl->state = std::move(state);
-  return OpTimeModel(std::move(impl));
+  return OpTimeModel(std::make_unique<OpTimeModel::Impl>(std::move(state)));
 }
 
 const OpTimeModel& OpTimeModel::standard() {
@@ -131,21 +104,19 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& device, Precisi
 }
 
 StepAnswer OpModelAccess::predict(const OpTimeModel& model, const StepQuestion& asked) {
-  const OpModelState& state = model.impl_->state;
-  StepAnswer answer = predict_step(state, asked, is_learned(state, asked));
+  StepAnswer answer = predict_step(*model.impl_, asked);
   if (asked.precision != Precision::tf32 && asked.precision != Precision::default_) return answer;
   // PyTorch allows TF32, and chooses a kernel in single precision where that is faster.
   StepQuestion single = asked;
   single.precision = Precision::fp32;
-  StepAnswer other = predict_step(state, single, is_learned(state, single));
+  StepAnswer other = predict_step(*model.impl_, single);
   return other.time.sec.p50 < answer.time.sec.p50 ? other : answer;
 }
 
 LayerTime predict_layer(const OpTimeModel& model, const LayerCase& layer, const Device& device) {
-  const OpModelState& state = OpModelAccess::state(model);
   const LayerStep step = layer_step(layer, device.kind);
   const StepQuestion asked = {step.executed, device, layer.precision, false, {}, {}};
-  return predict_own_kernels(state, step, asked, is_learned(state, asked));
+  return predict_own_kernels(OpModelAccess::learned(model), step, asked);
 }
 
 std::span<const Device> OpTimeModel::devices() const& { return impl_->state.measured.devices; }

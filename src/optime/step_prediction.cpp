@@ -11,11 +11,12 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "catalogue/device_table.h"
+#include "optime/device_order.h"
 #include "optime/interval_widths.h"
 #include "optime/known_machine.h"
 #include "statistics/confidence.h"
@@ -78,13 +79,14 @@ Layout layout_of(const OpGraph& step) {
   return convolved > all / 2 ? step.layout() : Layout::nchw;
 }
 
-Rates rates_for(const OpModelState& state, const StepQuestion& asked, Precision precision, bool is_learned) {
+Rates rates_for(const LearnedModel& model, const StepQuestion& asked, Precision precision) {
+  const OpModelState& state = model.state;
   Rates rates;
   rates.precision = precision;
   rates.device = &asked.device;
   rates.on = step_device(asked.device, precision, StepArithmetic::as_graph);
   rates.on.replays = asked.cuda_graph || is_compiled(asked.conditions);
-  if (!is_learned) rates.on.matrix.name.clear();
+  if (!model.devices.hold_for(asked.device, asked.precision)) rates.on.matrix.name.clear();
   const std::string& name = rates.on.matrix.name;
   if (const auto found = state.measured.rates.find({name, precision}); found != state.measured.rates.end())
     rates.layers = &found->second;
@@ -178,11 +180,12 @@ struct Neighbours {
   std::vector<Hardware> worse, better;
 };
 
-Neighbours neighbours_in(const KernelModel& model, const Device& device, Precision precision) {
+Neighbours neighbours_in(const KernelModel& model, const LearnedDevices& devices, const Device& device,
+                         Precision precision) {
   Neighbours neighbours;
   if (model.devices.count(device.name) != 0) return neighbours;
   for (const auto& [name, known] : model.devices) {
-    const Device* other = built_in_device(name);
+    const Device* other = devices.find(name);
     if (other == nullptr || !other->matrix_flops(precision)) continue;
     if (is_at_least(device, *other)) neighbours.worse.push_back(hardware_of(*other, precision));
     if (is_at_least(*other, device)) neighbours.better.push_back(hardware_of(*other, precision));
@@ -216,8 +219,8 @@ double seconds_of_class(const KernelModel& model, const Kernel& kernel, const Ha
   return sec;
 }
 
-KernelTimes kernel_times(const KernelModels& models, const OpGraph& step, const Rates& rates,
-                         const StepFormula& formula, std::span<const StepKernel> kernels) {
+KernelTimes kernel_times(const LearnedModel& model, const OpGraph& step, const Rates& rates, const StepFormula& formula,
+                         std::span<const StepKernel> kernels) {
   KernelTimes times{formula_seconds(rates, formula, kernels), std::vector(kernels.size(), rates.width),
                     std::vector(kernels.size(), rates.provenance)};
   std::map<KernelClass, Neighbours> neighbours_by_class;
@@ -232,13 +235,13 @@ KernelTimes kernel_times(const KernelModels& models, const OpGraph& step, const 
       times.width[i] = rates.layers->groups.at(kernels[i].group).width;
     } else if (has_classes) {
       const auto kernel = measured_class(step, kernels[i], rates);
-      const KernelModel* of_class = kernel ? models.of(kernel->kind) : nullptr;
+      const KernelModel* of_class = kernel ? model.state.kernels.of(kernel->kind) : nullptr;
       if (of_class == nullptr) continue;
       const auto [found, is_new] = known.try_emplace(*kernel);
       auto& [estimate, sec] = found->second;
       if (is_new) {
         const auto [neighbours, is_first] = neighbours_by_class.try_emplace(kernel->kind);
-        if (is_first) neighbours->second = neighbours_in(*of_class, *rates.device, rates.precision);
+        if (is_first) neighbours->second = neighbours_in(*of_class, model.devices, *rates.device, rates.precision);
         estimate = of_class->predict(*kernel, rates.on.matrix, false);
         sec = seconds_of_class(*of_class, *kernel, rates.on.matrix, estimate.log_sec, neighbours->second);
       }
@@ -253,19 +256,19 @@ KernelTimes kernel_times(const KernelModels& models, const OpGraph& step, const 
 }
 
 /// Times again the products of operands in another type than the step's own, one by one: they are few.
-void time_others(const OpModelState& state, const StepQuestion& asked, bool is_learned,
-                 std::span<const StepKernel> kernels, KernelTimes& times) {
+void time_others(const LearnedModel& model, const StepQuestion& asked, std::span<const StepKernel> kernels,
+                 KernelTimes& times) {
   std::map<Precision, Rates> others;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     const Precision own = precision_of(kernels[i], asked.precision);
     if (own == asked.precision) continue;
     auto known = others.find(own);
-    if (known == others.end()) known = others.emplace(own, rates_for(state, asked, own, is_learned)).first;
+    if (known == others.end()) known = others.emplace(own, rates_for(model, asked, own)).first;
     const Rates& rates = known->second;
     StepKernel kernel = kernels[i];
     kernel.same_as = 0;
-    const KernelTimes alone = kernel_times(state.kernels, asked.step.graph(), rates,
-                                           rates.formula(rates.machine.effects.host), std::span(&kernel, 1));
+    const KernelTimes alone = kernel_times(model, asked.step.graph(), rates, rates.formula(rates.machine.effects.host),
+                                           std::span(&kernel, 1));
     times.sec[i] = alone.sec[0];
     times.width[i] = alone.width[0];
     times.rests_on[i] = alone.rests_on[0];
@@ -357,74 +360,37 @@ MachineEffects slopes_of(const Rates& rates, const StepFormula& formula, const s
 }
 
 /// @param log_host  logarithm of the seconds in which the host dispatches an operator; empty: as expected of the device
-TimedStep timed(const OpModelState& state, const StepQuestion& asked, bool is_learned,
-                const std::vector<StepKernel>& kernels, std::optional<double> log_host) {
-  TimedStep step{rates_for(state, asked, asked.precision, is_learned), {}, {}};
+TimedStep timed(const LearnedModel& model, const StepQuestion& asked, const std::vector<StepKernel>& kernels,
+                std::optional<double> log_host) {
+  TimedStep step{rates_for(model, asked, asked.precision), {}, {}};
   KnownMachine& machine = step.rates.machine;
   if (log_host) machine.effects.host = *log_host - machine.parameters.host;
   const StepFormula formula = step.rates.formula(machine.effects.host);
-  step.times = kernel_times(state.kernels, asked.step.graph(), step.rates, formula, kernels);
-  time_others(state, asked, is_learned, kernels, step.times);
+  step.times = kernel_times(model, asked.step.graph(), step.rates, formula, kernels);
+  time_others(model, asked, kernels, step.times);
   step.clocks = clocks_of(asked.step.graph(), step.rates, formula, kernels, step.times);
   return step;
 }
 
-/// What measured devices of its architecture say of a device, all with its host: it is expected to be no slower than
-/// those that it is at least as good as, and, if it was not measured, no faster than those at least as good as it.
-class Order {
- public:
-  Order(const OpModelState& state, const StepQuestion& asked, const std::vector<StepKernel>& kernels,
-        const TimedStep& step)
-      : state_(state), asked_(asked), kernels_(kernels), step_(step) {
-    if (asked.device.kind != DeviceKind::gpu || step.rates.layers != nullptr || step.rates.machine.hosts.probed) return;
-    for (const auto& [key, machine] : state.steps.machines) {
-      if (key.probe || machine.chip.arch != asked.device.arch) continue;
-      const Device* measured = built_in_device(key.device);
-      if (measured != nullptr && measured->name != asked.device.name) seconds_[measured];
-    }
+/// Seconds of the step, no slower and no faster than measured devices of the architecture say, all with its host.
+double in_order(const LearnedModel& model, const StepQuestion& asked, const std::vector<StepKernel>& kernels,
+                const TimedStep& step) {
+  const KnownMachine& own = step.rates.machine;
+  const double sec = step.clocks.total_sec;
+  if (asked.device.kind != DeviceKind::gpu || step.rates.layers != nullptr || own.hosts.probed) return sec;
+  std::set<const Device*> others;
+  for (const auto& [key, machine] : model.state.steps.machines) {
+    if (key.probe || machine.chip.arch != asked.device.arch) continue;
+    const Device* measured = model.devices.find(key.device);
+    if (measured != nullptr && measured->name != asked.device.name) others.insert(measured);
   }
-
-  /// Seconds of the step.
-  [[nodiscard]] double sec() {
-    double sec = no_slower_than_worse(asked_.device, step_.clocks.total_sec);
-    if (step_.rates.machine.measured) return sec;
-    for (const auto& [device, known] : seconds_) {
-      if (!is_at_least(*device, asked_.device)) continue;
-      if (const auto of_better = measured(*device)) sec = std::max(sec, no_slower_than_worse(*device, *of_better));
-    }
-    return sec;
-  }
-
- private:
-  double no_slower_than_worse(const Device& device, double sec) {
-    for (const auto& [worse, known] : seconds_) {
-      if (!is_at_least(device, *worse)) continue;
-      if (const auto of_worse = measured(*worse)) sec = std::min(sec, *of_worse);
-    }
-    return sec;
-  }
-
-  /// Nothing where the device was measured in another arithmetic only.
-  std::optional<double> measured(const Device& device) {
-    std::optional<double>& known = seconds_.at(&device);
-    if (!known) {
-      const StepQuestion question{asked_.step,       device,        asked_.precision, asked_.cuda_graph,
-                                  asked_.conditions, asked_.network};
-      const KnownMachine& own = step_.rates.machine;
-      const bool has_rate = device.matrix_flops(computed_precision(device, asked_.precision)).has_value();
-      const TimedStep of_device =
-          has_rate ? timed(state_, question, true, kernels_, own.parameters.host + own.effects.host) : TimedStep{};
-      known = of_device.rates.machine.measured ? of_device.clocks.total_sec : 0;
-    }
-    return *known > 0 ? known : std::nullopt;
-  }
-
-  const OpModelState& state_;
-  const StepQuestion& asked_;
-  const std::vector<StepKernel>& kernels_;
-  const TimedStep& step_;
-  std::map<const Device*, std::optional<double>> seconds_;  // 0: not measured
-};
+  return ordered_seconds(asked.device, sec, own.measured, others, [&](const Device& other) -> std::optional<double> {
+    if (!other.matrix_flops(computed_precision(other, asked.precision))) return std::nullopt;
+    const StepQuestion question{asked.step, other, asked.precision, asked.cuda_graph, asked.conditions, asked.network};
+    const TimedStep there = timed(model, question, kernels, own.parameters.host + own.effects.host);
+    return there.rates.machine.measured ? std::optional(there.clocks.total_sec) : std::nullopt;
+  });
+}
 
 /// The longest first.
 std::vector<std::size_t> by_length(const KernelTimes& times) {
@@ -468,12 +434,12 @@ std::optional<Quantiles> seconds_of(const OpGraph& step, const KernelPart& part)
 
 }  // namespace
 
-StepAnswer predict_step(const OpModelState& state, const StepQuestion& asked, bool is_learned) {
+StepAnswer predict_step(const LearnedModel& model, const StepQuestion& asked) {
   const OpGraph& step = asked.step.graph();
   check_counts(step);
   std::vector<StepKernel> kernels = step_kernels(asked.step);
   find_repeats(kernels);
-  const TimedStep here = timed(state, asked, is_learned, kernels, std::nullopt);
+  const TimedStep here = timed(model, asked, kernels, std::nullopt);
   const auto& [rates, times, clocks] = here;
   const std::vector<std::size_t> longest_first = by_length(times);
   StepAnswer answer;
@@ -484,20 +450,19 @@ StepAnswer predict_step(const OpModelState& state, const StepQuestion& asked, bo
   time.in_layout = rates.machine.in_layout;
   time.provenance = provenance_of(rates, clocks, times, longest_first);
   time.costliest = costliest(step, kernels, times, longest_first);
-  scale(time, std::exp(rates.log_factor) * Order(state, asked, kernels, here).sec() / clocks.total_sec);
+  scale(time, std::exp(rates.log_factor) * in_order(model, asked, kernels, here) / clocks.total_sec);
   answer.slopes = slopes_of(rates, rates.formula(rates.machine.effects.host), kernels, times);
   answer.kernels = std::move(kernels);
   return answer;
 }
 
-LayerTime predict_own_kernels(const OpModelState& state, const LayerStep& layer, const StepQuestion& asked,
-                              bool is_learned) {
+LayerTime predict_own_kernels(const LearnedModel& model, const LayerStep& layer, const StepQuestion& asked) {
   const OpGraph& step = asked.step.graph();
   check_counts(step);
   KernelPart whole;
   whole.kernels = step_kernels(asked.step);
   find_repeats(whole.kernels);
-  whole.timed = timed(state, asked, is_learned, whole.kernels, std::nullopt);
+  whole.timed = timed(model, asked, whole.kernels, std::nullopt);
   const KernelPart own = part_of(step, whole, [&](std::size_t op) { return layer.own[op]; });
   const auto of_phase = [&](Phase phase) {
     return seconds_of(step, part_of(step, own, [&](std::size_t op) { return step.ops()[op].phase == phase; }));

@@ -10,4 +10,6 @@ std::string_view to_string(DomainViolation violation) {
   return enumerator_name_of<DomainViolation::unknown_op>(violation);
 }
 
+std::string_view to_string(Provenance provenance) { return enumerator_name_of<Provenance::bytes>(provenance); }
+
 }  // namespace perfpred

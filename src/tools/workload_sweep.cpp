@@ -13,8 +13,8 @@
 #include "network/zoo/zoo.h"
 #include "step/graph_folder.h"
 #include "text/csv.h"
-#include "workload/moved_workload.h"
 #include "workload/workload_columns.h"
+#include "workload/workload_on.h"
 
 namespace perfpred {
 namespace {
@@ -53,7 +53,7 @@ Workload with_value(std::span<const Workload> bases, const Workload& workload, c
                     const std::string& field, const std::string& value, bool has_threads) {
   check_of_step(asked, field);
   const bool moves = field == "device" && !has_threads;
-  Workload changed = moves ? moved_workload(workload, value, bases) : with_field(workload, field, value);
+  Workload changed = moves ? workload_on(workload, value, bases) : with_field(workload, field, value);
   if (workload.network == asked && changed.network != asked && states_sizes(asked)) {
     throw InputError(fmt::format("{} {} is given, but network {} has another", field, value, asked));
   }

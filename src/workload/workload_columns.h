@@ -36,7 +36,8 @@ struct FieldTraits {
   bool of_step = false;       ///< a captured step decides it
   bool of_cifar_cnn = false;  ///< other networks do not have it
   bool of_transformers = false;
-  bool of_network = false;  ///< says how a network of the zoo is built and trained; a file's step has its own
+  bool of_network = false;      ///< says how a network of the zoo is built and trained; a file's step has its own
+  bool only_predicted = false;  ///< LibTorch trains and traces the usual value alone
   /// Refuses a value that is out of range whatever the others are. @throws InputError as Workload::validate()
   void (*check)(const Workload& workload) = nullptr;
 };

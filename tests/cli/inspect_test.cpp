@@ -56,6 +56,8 @@ TEST(InspectProgram, SaysWhatADeviceExecutes) {
   EXPECT_TRUE(gpu.contains("native_dropout") && !gpu.contains("bernoulli"));
   EXPECT_FALSE(kinds({"--attention", "eager"}).contains("attention"));
   EXPECT_EQ(kinds({"--device", "T4", "--optimizer-impl", "foreach"}).at("lerp").at("ops"), 1);
+  const json forward = kinds({"--device", "T4", "--phases", "forward"});
+  EXPECT_TRUE(forward.contains("attention") && !forward.contains("attention_backward"));
 }
 
 TEST(InspectProgram, RefusesWithOneLine) {

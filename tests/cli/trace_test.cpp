@@ -72,7 +72,7 @@ TEST_F(TraceProgram, WritesTheTablesOfInspect) {
 
 TEST_F(TraceProgram, RefusesOptionsWithoutEffect) {
   for (const auto& [options, message] : std::vector<std::pair<std::vector<std::string>, std::string>>{
-           {{"--network", "gpt2", "--optimizer-impl", "foreach"}, "--optimizer-impl is for perfpred-inspect"},
+           {{"--network", "gpt2", "--optimizer-impl", "foreach"}, "not expected: --optimizer-impl foreach"},
            {{"--pt2", "net.pt2", "--attention", "eager"}, "--attention is for --network"}}) {
     const Finished finished = run(options);
     EXPECT_EQ(finished.exit_code, 2);

@@ -14,7 +14,7 @@
 #include "model/hybrid/hybrid.h"
 #include "model/hybrid/hybrid_model.h"
 #include "model/hybrid/step_shape.h"
-#include "model/lot.h"
+#include "model/random_number.h"
 #include "statistics/quantiles.h"
 
 namespace perfpred {
@@ -101,7 +101,7 @@ class HybridFit {
       }
       shapes_.emplace_back(measured.workload, table.device);
       rows_.push_back(hybrid_row(measured, shapes_.back(), model_->usual_noise));
-      lots_.push_back(lot_of(rows_.back().key, table.seed));
+      random_numbers_.push_back(random_number_of(rows_.back().key, table.seed));
     }
   }
 
@@ -124,7 +124,7 @@ class HybridFit {
   std::unique_ptr<HybridModel> model_ = std::make_unique<HybridModel>();
   std::vector<StepShape> shapes_;
   std::vector<HybridRow> rows_;
-  std::vector<std::uint64_t> lots_;  // of the rows; the least make the sample
+  std::vector<std::uint64_t> random_numbers_;  // of the rows; the least make the sample
   HybridConstants constants_;
   FitControl control_;
   std::uint64_t seed_;
@@ -150,7 +150,7 @@ class HybridFit {
     if (places.size() <= constants_.search_rows) return places;
     const auto end = places.begin() + static_cast<std::ptrdiff_t>(constants_.search_rows);
     std::nth_element(places.begin(), end, places.end(),
-                     [&](std::size_t a, std::size_t b) { return lots_[a] < lots_[b]; });
+                     [&](std::size_t a, std::size_t b) { return random_numbers_[a] < random_numbers_[b]; });
     places.erase(end, places.end());
     std::sort(places.begin(), places.end());
     return places;
@@ -202,7 +202,7 @@ class HybridFit {
     const auto at = static_cast<std::ptrdiff_t>(place);
     rows_.erase(rows_.begin() + at);
     shapes_.erase(shapes_.begin() + at);
-    lots_.erase(lots_.begin() + at);
+    random_numbers_.erase(random_numbers_.begin() + at);
   }
 
   /// Fits the kernel to the sample, until the sample has no outlier.

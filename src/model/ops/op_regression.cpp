@@ -81,8 +81,8 @@ std::vector<const AggregateRow*> thinned(std::span<const AggregateRow> rows) {
   }
 }
 
-OpPlace place_of(const Workload& workload, const OpView& view) {
-  return {workload, view.deviation(), view.features, view.slopes};
+OpInput input_of(const Workload& workload, const PriorEpoch& prior) {
+  return {workload, prior.deviation(), prior.features, prior.slopes};
 }
 
 Eigen::VectorXd log_ratios(const std::vector<OpError>& rows) {
@@ -98,7 +98,7 @@ Eigen::MatrixXd covariance_of(const std::vector<OpError>& rows, const ErrorSprea
   for (Eigen::Index i = 0; i < n; ++i) {
     const OpError& row = rows[static_cast<std::size_t>(i)];
     for (Eigen::Index j = 0; j <= i; ++j) {
-      covariance(i, j) = covariance(j, i) = errors.covariance(row.place, rows[static_cast<std::size_t>(j)].place);
+      covariance(i, j) = covariance(j, i) = errors.covariance(row.input, rows[static_cast<std::size_t>(j)].input);
     }
     covariance(i, i) += errors.variance_of_label(row);
   }
@@ -107,7 +107,7 @@ Eigen::MatrixXd covariance_of(const std::vector<OpError>& rows, const ErrorSprea
 
 using NearFeatures = Eigen::Array<double, Eigen::Dynamic, OpFeature::count, Eigen::ColMajor, NearestRows::max_rows>;
 
-/// How alike rows of features are to a place's, from row `first` on: many at once, for speed.
+/// How alike rows of features are to an input's, from row `first` on: many at once, for speed.
 NearVector likeness(const NearFeatures& rows, Eigen::Index first, const OpFeatures& features) {
   Eigen::Array<double, Eigen::Dynamic, 1, Eigen::ColMajor, NearestRows::max_rows> distance2 =
       Eigen::ArrayXd::Zero(rows.rows() - first);
@@ -115,9 +115,9 @@ NearVector likeness(const NearFeatures& rows, Eigen::Index first, const OpFeatur
   return (distance2 / (-2 * length2)).exp();
 }
 
-OpError op_error(const AggregateRow& measured, const OpView& view) {
-  OpError row{measured.workload, place_of(measured.workload, view)};
-  row.log_ratio = std::log(*measured.avg_time_mean) - view.log_sec();
+OpError op_error(const AggregateRow& measured, const PriorEpoch& prior) {
+  OpError row{measured.workload, input_of(measured.workload, prior)};
+  row.log_ratio = std::log(*measured.avg_time_mean) - prior.log_sec();
   row.runs = std::max<std::int64_t>(measured.n, 1);
   row.label_variance = square(measured.epoch_rel_sem.value_or(0)) / static_cast<double>(row.runs);
   return row;
@@ -125,7 +125,7 @@ OpError op_error(const AggregateRow& measured, const OpView& view) {
 
 }  // namespace
 
-OpPlace::OpPlace(const Workload& workload, double of_model, const OpFeatures& of_step, const ByEffect& by_effect)
+OpInput::OpInput(const Workload& workload, double of_model, const OpFeatures& of_step, const ByEffect& by_effect)
     : device(fnv1a(workload.device)),
       setting(fnv1a(fmt::format("{} {} {} {} {}", workload.device, workload.threads.value_or(0),
                                 to_string(workload.precision), to_string(workload.layout), workload.cuda_graph))),
@@ -138,7 +138,7 @@ OpPlace::OpPlace(const Workload& workload, double of_model, const OpFeatures& of
       features(of_step),
       slopes(by_effect) {}
 
-ErrorSpread::Terms ErrorSpread::terms(const OpPlace& a, const OpPlace& b) const {
+ErrorSpread::Terms ErrorSpread::terms(const OpInput& a, const OpInput& b) const {
   const double device = a.device == b.device, setting = a.setting == b.setting;
   const double precision = a.precision == b.precision ? 1 : other_precision;
   return {shares.anything * precision + shares.device * device + shares.setting * setting,
@@ -146,11 +146,11 @@ ErrorSpread::Terms ErrorSpread::terms(const OpPlace& a, const OpPlace& b) const 
           shares.network * precision + shares.network_in_setting * setting};
 }
 
-double ErrorSpread::covariance(const OpPlace& a, const OpPlace& b) const {
+double ErrorSpread::covariance(const OpInput& a, const OpInput& b) const {
   return covariance(a, b, std::exp(-(a.features - b.features).squaredNorm() / (2 * length2)));
 }
 
-double ErrorSpread::covariance(const OpPlace& a, const OpPlace& b, double alike) const {
+double ErrorSpread::covariance(const OpInput& a, const OpInput& b, double alike) const {
   const Terms share = terms(a, b);
   const double network = a.network == b.network;
   return (a.slopes.dot(b.slopes) + a.rest * b.rest) * share.device +
@@ -173,7 +173,7 @@ void OpRegression::learn(std::span<const AggregateRow> measured, const DeviceCat
     if (at < rows_.size()) {
       rows.push_back(rows_[at]);
     } else {
-      rows.push_back(op_error(*row, prior_->view(row->workload, devices.resolve(row->workload.device), nullptr)));
+      rows.push_back(op_error(*row, prior_->epoch(row->workload, devices.resolve(row->workload.device), nullptr)));
     }
   }
   rows_ = std::move(rows);
@@ -203,11 +203,11 @@ void OpRegression::drop_outliers() {
   std::vector<double> deviations(rows_.size());
   const auto distance = [&](std::size_t i, const std::vector<bool>& gone, NearestRows& others) {
     const OpError& row = rows_[i];
-    others = places_.nearest(spread_, row.place, [&](std::size_t other) { return other == i || gone[other]; });
+    others = inputs_.nearest(spread_, row.input, [&](std::size_t other) { return other == i || gone[other]; });
     NearVector weights;
-    const Told by_others = told_by(others, row.place, weights);
+    const Correction by_others = correction_by(others, row.input, weights);
     const double variance =
-        spread_.covariance(row.place, row.place) - by_others.explained + spread_.variance_of_label(row);
+        spread_.covariance(row.input, row.input) - by_others.explained + spread_.variance_of_label(row);
     return deviations[i] = square(row.log_ratio - by_others.mean) / variance;
   };
   std::size_t count = 0;
@@ -264,14 +264,14 @@ void OpRegression::choose_spread() {
 
 void OpRegression::solve() {
   if (!is_exact()) {
-    places_.assign(rows_);
+    inputs_.assign(rows_);
     return;
   }
   factor_.compute(covariance_of(rows_, spread_));
   alpha_ = factor_.solve(log_ratios(rows_));
 }
 
-void OpPlaces::assign(std::span<const OpError> rows) {
+void OpInputs::assign(std::span<const OpError> rows) {
   const auto n = static_cast<Eigen::Index>(rows.size());
   *this = {};
   features_.resize(n, OpFeature::count);
@@ -279,78 +279,79 @@ void OpPlaces::assign(std::span<const OpError> rows) {
   within_.resize(n);
   std::map<std::uint64_t, std::size_t> found;
   for (Eigen::Index i = 0; i < n; ++i) {
-    const OpPlace& place = rows[static_cast<std::size_t>(i)].place;
-    features_.row(i) = place.features.transpose().cast<float>();
-    const double deviation = std::max(place.deviation, 1e-6);
-    shared_[i] = static_cast<float>(place.shared / deviation);
-    within_[i] = static_cast<float>(place.within / deviation);
-    network_.push_back(place.network);
-    const auto [setting, is_new] = found.emplace(place.setting, settings_.size());
-    if (is_new) settings_.push_back(place);
+    const OpInput& input = rows[static_cast<std::size_t>(i)].input;
+    features_.row(i) = input.features.transpose().cast<float>();
+    const double deviation = std::max(input.deviation, 1e-6);
+    shared_[i] = static_cast<float>(input.shared / deviation);
+    within_[i] = static_cast<float>(input.within / deviation);
+    network_.push_back(input.network);
+    const auto [setting, is_new] = found.emplace(input.setting, settings_.size());
+    if (is_new) settings_.push_back(input);
     setting_.push_back(setting->second);
   }
 }
 
 template <class Skip>
-NearestRows OpPlaces::nearest(const ErrorSpread& errors, const OpPlace& place, const Skip& skip) const {
+NearestRows OpInputs::nearest(const ErrorSpread& errors, const OpInput& input, const Skip& skip) const {
   thread_local Eigen::ArrayXf alike;
   alike = Eigen::ArrayXf::Zero(shared_.size());
   for (Eigen::Index f = 0; f < features_.cols(); ++f)
-    alike -= (features_.col(f) - static_cast<float>(place.features[f])).square();
+    alike -= (features_.col(f) - static_cast<float>(input.features[f])).square();
   alike = (alike / static_cast<float>(2 * length2)).exp();
   thread_local std::vector<ErrorSpread::Terms> terms;
   terms.clear();
-  for (const OpPlace& setting : settings_) terms.push_back(errors.terms(place, setting));
-  const double within = square(errors.scale) * place.within;
+  for (const OpInput& setting : settings_) terms.push_back(errors.terms(input, setting));
+  const double within = square(errors.scale) * input.within;
   const auto correlation = [&](Eigen::Index row) {
     const auto i = static_cast<std::size_t>(row);
     const ErrorSpread::Terms& share = terms[setting_[i]];
-    const double network = network_[i] == place.network ? share.network : 0;
-    return place.shared * shared_[row] * share.device + within * within_[row] * (alike[row] * share.features + network);
+    const double network = network_[i] == input.network ? share.network : 0;
+    return input.shared * shared_[row] * share.device + within * within_[row] * (alike[row] * share.features + network);
   };
   return {shared_.size(), correlation, [&](Eigen::Index row) { return skip(static_cast<std::size_t>(row)); }};
 }
 
-OpRegression::Told OpRegression::told(const OpPlace& place) const {
+OpRegression::Correction OpRegression::correction(const OpInput& input) const {
   if (!is_exact()) {
     NearVector weights;
-    return told_by(places_.nearest(spread_, place, [](std::size_t) { return false; }), place, weights);
+    return correction_by(inputs_.nearest(spread_, input, [](std::size_t) { return false; }), input, weights);
   }
   Eigen::VectorXd shared(alpha_.size());
   for (std::size_t i = 0; i < rows_.size(); ++i) {
-    shared[static_cast<Eigen::Index>(i)] = spread_.covariance(place, rows_[i].place);
+    shared[static_cast<Eigen::Index>(i)] = spread_.covariance(input, rows_[i].input);
   }
   return {shared.dot(alpha_), factor_.matrixL().solve(shared).squaredNorm()};
 }
 
-OpRegression::Told OpRegression::told_by(const NearestRows& rows, const OpPlace& place, NearVector& weights) const {
+OpRegression::Correction OpRegression::correction_by(const NearestRows& rows, const OpInput& input,
+                                                     NearVector& weights) const {
   const Eigen::Index n = rows.size();
   const auto row = [&](Eigen::Index k) -> const OpError& { return rows_[static_cast<std::size_t>(rows[k])]; };
   NearFeatures features(n, OpFeature::count);
-  for (Eigen::Index k = 0; k < n; ++k) features.row(k) = row(k).place.features.transpose();
+  for (Eigen::Index k = 0; k < n; ++k) features.row(k) = row(k).input.features.transpose();
   NearMatrix covariance(n, n);
   NearVector shared(n), ratios(n), alike(n);
   for (Eigen::Index k = 0; k < n; ++k) {
-    const OpPlace& near = row(k).place;
+    const OpInput& near = row(k).input;
     alike.tail(n - k) = likeness(features, k, near.features);
-    for (Eigen::Index j = k; j < n; ++j) covariance(j, k) = spread_.covariance(row(j).place, near, alike[j]);
+    for (Eigen::Index j = k; j < n; ++j) covariance(j, k) = spread_.covariance(row(j).input, near, alike[j]);
     covariance(k, k) += spread_.variance_of_label(row(k));
     ratios[k] = row(k).log_ratio;
   }
-  alike = likeness(features, 0, place.features);
-  for (Eigen::Index k = 0; k < n; ++k) shared[k] = spread_.covariance(place, row(k).place, alike[k]);
+  alike = likeness(features, 0, input.features);
+  for (Eigen::Index k = 0; k < n; ++k) shared[k] = spread_.covariance(input, row(k).input, alike[k]);
   weights = kriging_weights(covariance, shared);
   return {weights.dot(ratios), weights.dot(shared)};
 }
 
 OpRegression::Estimate OpRegression::estimate(const Workload& workload, const ResolvedDevice& device,
                                               const OpGraph* step) const {
-  Estimate estimate{prior_->view(workload, device, step)};
-  const OpPlace place = place_of(workload, estimate.view);
-  estimate.log_sec = estimate.view.log_sec();
-  estimate.variance = spread_.covariance(place, place);
+  Estimate estimate{prior_->epoch(workload, device, step)};
+  const OpInput input = input_of(workload, estimate.prior);
+  estimate.log_sec = estimate.prior.log_sec();
+  estimate.variance = spread_.covariance(input, input);
   if (rows_.empty()) return estimate;
-  const Told error = told(place);
+  const Correction error = correction(input);
   estimate.log_sec += error.mean;
   estimate.variance += square(spread_.noise) - error.explained;
   return estimate;
@@ -359,36 +360,36 @@ OpRegression::Estimate OpRegression::estimate(const Workload& workload, const Re
 JointNormal OpRegression::joint(std::span<const Workload> workloads, const DeviceCatalogue& devices) const {
   const auto n = static_cast<Eigen::Index>(workloads.size()), known = static_cast<Eigen::Index>(rows_.size());
   JointNormal joint{Eigen::VectorXd(n), Eigen::MatrixXd(n, n)};
-  std::vector<OpPlace> places;
+  std::vector<OpInput> inputs;
   Eigen::MatrixXd shared(known, n);
   for (Eigen::Index i = 0; i < n; ++i) {
     const Workload& workload = workloads[static_cast<std::size_t>(i)];
-    const OpView view = prior_->view(workload, devices.resolve(workload.device), nullptr);
-    places.push_back(place_of(workload, view));
+    const PriorEpoch prior = prior_->epoch(workload, devices.resolve(workload.device), nullptr);
+    inputs.push_back(input_of(workload, prior));
     for (Eigen::Index k = 0; k < known; ++k) {
-      shared(k, i) = spread_.covariance(rows_[static_cast<std::size_t>(k)].place, places.back());
+      shared(k, i) = spread_.covariance(rows_[static_cast<std::size_t>(k)].input, inputs.back());
     }
     for (Eigen::Index j = 0; j <= i; ++j) {
       joint.covariance(i, j) = joint.covariance(j, i) =
-          spread_.covariance(places.back(), places[static_cast<std::size_t>(j)]);
+          spread_.covariance(inputs.back(), inputs[static_cast<std::size_t>(j)]);
     }
-    joint.mean[i] = view.log_sec();
+    joint.mean[i] = prior.log_sec();
   }
   if (known == 0) return joint;
   if (!is_exact()) {
     // Of the errors of predictions by the nearest rows: k(a, b) - w_a' k(rows, b) - k(a, rows) w_b + w_a' C w_b.
     Eigen::MatrixXd weights = Eigen::MatrixXd::Zero(known, n), among = weights;
     for (Eigen::Index i = 0; i < n; ++i) {
-      const OpPlace& place = places[static_cast<std::size_t>(i)];
-      const NearestRows rows = places_.nearest(spread_, place, [](std::size_t) { return false; });
+      const OpInput& input = inputs[static_cast<std::size_t>(i)];
+      const NearestRows rows = inputs_.nearest(spread_, input, [](std::size_t) { return false; });
       NearVector weight;
-      joint.mean[i] += told_by(rows, place, weight).mean;
+      joint.mean[i] += correction_by(rows, input, weight).mean;
       for (Eigen::Index k = 0; k < rows.size(); ++k) {
         const OpError& row = rows_[static_cast<std::size_t>(rows[k])];
         weights(rows[k], i) = weight[k];
         among(rows[k], i) += weight[k] * spread_.variance_of_label(row);
         for (Eigen::Index other = 0; other < known; ++other)
-          among(other, i) += weight[k] * spread_.covariance(rows_[static_cast<std::size_t>(other)].place, row.place);
+          among(other, i) += weight[k] * spread_.covariance(rows_[static_cast<std::size_t>(other)].input, row.input);
       }
     }
     const Eigen::MatrixXd half = weights.transpose() * (0.5 * among - shared);

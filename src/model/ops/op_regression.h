@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "model/nearest_rows.h"
-#include "model/ops/op_view.h"
+#include "model/ops/op_prior.h"
 #include "model/regressor_kind.h"
 
 namespace perfpred {
 
 /// Inputs of the Gaussian process on log(measured / op model) for one workload.
-struct OpPlace {
+struct OpInput {
   std::uint64_t device = 0, setting = 0, network = 0;  ///< hashes; a setting is a device as it is used
   std::uint64_t precision = 0;
   double deviation = 0;  ///< of the op model's log time, by its interval
@@ -29,13 +29,13 @@ struct OpPlace {
   OpFeatures features = OpFeatures::Zero();
   ByEffect slopes = ByEffect::Zero();  ///< of log time, by a standard deviation of each effect of the machine
 
-  OpPlace(const Workload& workload, double deviation, const OpFeatures& features, const ByEffect& slopes);
+  OpInput(const Workload& workload, double deviation, const OpFeatures& features, const ByEffect& slopes);
 };
 
 /// A measured row.
 struct OpError {
   Workload workload;
-  OpPlace place;
+  OpInput input;
   double log_ratio = 0;       ///< measured over what the op model expects
   double label_variance = 0;  ///< of log_ratio, as the scatter of its epochs tells; 0 if that is not known
   std::int64_t runs = 1;
@@ -50,9 +50,9 @@ struct ErrorSpread {
   /// Covariance of the errors of two workloads: a part common to all networks on a device (the machine's effects, and
   /// the rest), plus scale^2 times a part common to networks of similar features and a part of the network itself.
   /// Errors in another precision count half.
-  [[nodiscard]] double covariance(const OpPlace& a, const OpPlace& b) const;
+  [[nodiscard]] double covariance(const OpInput& a, const OpInput& b) const;
   /// @param alike  likeness of the two networks' features, if the caller has it: exp(-distance^2 / 2 length^2)
-  [[nodiscard]] double covariance(const OpPlace& a, const OpPlace& b, double alike) const;
+  [[nodiscard]] double covariance(const OpInput& a, const OpInput& b, double alike) const;
   [[nodiscard]] double variance_of_label(const OpError& row) const;
 
   /// covariance = (slopes slopes' + rest rest') device + within within' (alike features + same network), where alike
@@ -60,23 +60,23 @@ struct ErrorSpread {
   struct Terms {
     double device, features, network;
   };
-  [[nodiscard]] Terms terms(const OpPlace& a, const OpPlace& b) const;  ///< of places with any features and networks
+  [[nodiscard]] Terms terms(const OpInput& a, const OpInput& b) const;  ///< of inputs with any features and networks
 };
 
-/// Places of many rows, side by side, in which the nearest to a place are looked for. In float: that only ranks.
-class OpPlaces {
+/// Inputs of many rows, side by side, in which the nearest to an input are looked for. In float: that only ranks.
+class OpInputs {
  public:
   void assign(std::span<const OpError> rows);
   /// @param skip  bool(row)
   template <class Skip>
-  [[nodiscard]] NearestRows nearest(const ErrorSpread& errors, const OpPlace& place, const Skip& skip) const;
+  [[nodiscard]] NearestRows nearest(const ErrorSpread& errors, const OpInput& input, const Skip& skip) const;
 
  private:
   Eigen::ArrayXXf features_;        // rows x features
   Eigen::ArrayXf shared_, within_;  // over the deviation: the nearest are those of the largest correlation
   std::vector<std::uint64_t> network_;
-  std::vector<std::size_t> setting_;  // of a row, as a place in settings_
-  std::vector<OpPlace> settings_;     // a place in each
+  std::vector<std::size_t> setting_;  // of a row, its index in settings_
+  std::vector<OpInput> settings_;     // an input with each
 };
 
 /// An op model corrected by runs of any networks on any devices: log T = log T_op + e, where e is a Gaussian process.
@@ -91,7 +91,7 @@ class OpRegression {
   /// Learns measured rows: of each network in each setting at most eight, spread over its batch sizes, and 5,000 in
   /// all. Rows whose leave-one-out error is beyond four standard deviations are dropped, at most a tenth.
   /// @param devices  what the rows' names of devices mean; knows_rates() of each
-  /// @throws InputError as OpPrior::view()
+  /// @throws InputError as OpPrior::epoch()
   void learn(std::span<const AggregateRow> measured, const DeviceCatalogue& devices);
 
   /// Whether a run is further than four standard deviations from what is expected of it.
@@ -99,14 +99,14 @@ class OpRegression {
 
   /// The median of log seconds per epoch and its variance: with rows, a run's noise included; else the op model's.
   struct Estimate {
-    OpView view;
+    PriorEpoch prior;
     double log_sec = 0, variance = 0;
     [[nodiscard]] Quantiles quantiles() const;
   };
-  /// @param device, step  as for OpPrior::view()
+  /// @param device, step  as for OpPrior::epoch()
   [[nodiscard]] Estimate estimate(const Workload& workload, const ResolvedDevice& device, const OpGraph* step) const;
 
-  /// Measurement noise excluded. @throws InputError as OpPrior::view()
+  /// Measurement noise excluded. @throws InputError as OpPrior::epoch()
   [[nodiscard]] JointNormal joint(std::span<const Workload> workloads, const DeviceCatalogue& devices) const;
 
   [[nodiscard]] nlohmann::json to_json() const;
@@ -115,13 +115,13 @@ class OpRegression {
 
  private:
   /// What rows tell about an error.
-  struct Told {
+  struct Correction {
     double mean = 0, explained = 0;  ///< explained: the part of its variance that is then known
   };
 
   [[nodiscard]] bool is_exact() const { return rows_.size() <= exact_rows; }
-  [[nodiscard]] Told told(const OpPlace& place) const;
-  [[nodiscard]] Told told_by(const NearestRows& rows, const OpPlace& place, NearVector& weights) const;
+  [[nodiscard]] Correction correction(const OpInput& input) const;
+  [[nodiscard]] Correction correction_by(const NearestRows& rows, const OpInput& input, NearVector& weights) const;
   void drop_outliers();
   void choose_spread();  ///< and solves
   void solve();
@@ -134,7 +134,7 @@ class OpRegression {
   Eigen::LLT<Eigen::MatrixXd> factor_;  // of the rows' covariance, noise included
   Eigen::VectorXd alpha_;               // covariance^-1 * log ratios
   // Of more:
-  OpPlaces places_;
+  OpInputs inputs_;
 };
 
 }  // namespace perfpred

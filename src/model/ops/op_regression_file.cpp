@@ -16,9 +16,9 @@ nlohmann::json OpRegression::to_json() const {
                     {"log_ratio", row.log_ratio},
                     {"label_variance", row.label_variance},
                     {"runs", row.runs},
-                    {"deviation", row.place.deviation},
-                    {"features", vector_json(row.place.features)},
-                    {"slopes", vector_json(row.place.slopes)}});
+                    {"deviation", row.input.deviation},
+                    {"features", vector_json(row.input.features)},
+                    {"slopes", vector_json(row.input.slopes)}});
   }
   return {{"model", perfpred::to_json(OpModelAccess::state(prior_->model()))},
           {"scale", spread_.scale},
@@ -39,7 +39,7 @@ OpRegression OpRegression::read(const nlohmann::json& json) {
     OpError row{workload, {workload, json_non_negative(item, "deviation"), features, slopes}};
     if (!features.allFinite() || features.cwiseAbs().maxCoeff() > 1e6) refuse_field("features", "of usual size");
     if (!(slopes.cwiseAbs().maxCoeff() <= 1)) refuse_field("slopes", "of usual size");
-    if (!(row.place.deviation <= max_abs_log)) refuse_field("deviation", "of usual size");
+    if (!(row.input.deviation <= max_abs_log)) refuse_field("deviation", "of usual size");
     row.log_ratio = json_log(item, "log_ratio");
     row.label_variance = json_non_negative(item, "label_variance");
     if (!(row.label_variance <= max_abs_log)) refuse_field("label_variance", "of usual size");

@@ -54,7 +54,6 @@ const auto hub_networks = std::to_array<KnownNetwork>({
     {"gemma3_4b", "google/gemma-3-4b", "gemma3", 34, 2560, 8, 4, 10240, 262208, k128, true, 256},
     {"gemma_2b", "google/gemma-2b", "gemma", 18, 2048, 8, 1, 16384, 256000, 8192, true, 256},
     {"gemma_7b", "google/gemma-7b", "gemma", 28, 3072, 16, 16, 24576, 256000, 8192, true, 256},
-    {"gpt2_medium", "openai-community/gpt2-medium", "gpt2", 24, 1024, 16, 16, 4096, 50257, 1024, true},
     {"gpt_neox_20b", "eleutherai/gpt-neox-20b", "gpt_neox", 44, 6144, 64, 64, 24576, 50432, 2048},
     {"granite3_1b_a400m", "ibm-granite/granite-3.0-1b-a400m-base", "granitemoe", 24, 1024, 16, 8, 512, 49155, 4096,
      true, 0, expert_sizes<512, 32, 8>},

@@ -118,8 +118,9 @@ const std::array<LanguageSpec, 2> berts = {{
     {"bert_base", {12, 768, 12, 30522}, 512},
     {"bert_large", {24, 1024, 16, 30522}, 512},
 }};
-const std::array<LanguageSpec, 3> gpts = {{
+const std::array<LanguageSpec, 4> gpts = {{
     {"gpt2", {12, 768, 12, 50257}, 1024},
+    {"gpt2_medium", {24, 1024, 16, 50257}, 1024},
     {"gpt2_large", {36, 1280, 20, 50257}, 1024},
     {"gpt2_xl", {48, 1600, 25, 50257}, 1024},
 }};

@@ -63,8 +63,11 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 15> other_na
      {"wideresnet50", "wide_resnet50_2"},
      {"wideresnet101", "wide_resnet101_2"}}};
 
+/// Whose networks on the Hugging Face Hub the zoo has, by their names there.
+constexpr std::string_view hub_authors[] = {"google-bert/", "openai-community/"};
+
 /// The network of the zoo whose name has these letters and digits (`ViT-L/16`), or that is called so; else the name.
-std::string spelt_as_in_zoo(std::string name) {
+std::string spelt_as_in_zoo(std::string_view name) {
   static const std::unordered_map<std::string, std::string_view> names = [] {
     std::unordered_map<std::string, std::string_view> all(other_names.begin(), other_names.end());
     for (const ZooEntry& entry : zoo()) {
@@ -73,8 +76,12 @@ std::string spelt_as_in_zoo(std::string name) {
     }
     return all;
   }();
-  const auto found = names.find(bare(name));
-  return found == names.end() || found->second.empty() ? name : std::string(found->second);
+  std::string_view own = name;
+  for (const std::string_view author : hub_authors) {
+    if (own.starts_with(author)) own.remove_prefix(author.size());
+  }
+  const auto found = names.find(bare(own));
+  return std::string(found == names.end() || found->second.empty() ? name : found->second);
 }
 
 const ZooEntry& zoo_entry(std::string_view name) {
@@ -124,7 +131,7 @@ std::string canonical_network(std::string_view name) {
     return std::string(known->name);
   }
   if (find(lower) != nullptr || is_cifar_cnn(lower)) return lower;
-  if (!states_sizes(lower)) return spelt_as_in_zoo(std::move(lower));
+  if (!states_sizes(lower)) return spelt_as_in_zoo(lower);
   try {
     return is_transformer(lower) ? parse_transformer(lower).name : parse_recurrent(lower).name;
   } catch (const InputError&) {

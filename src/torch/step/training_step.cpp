@@ -15,6 +15,7 @@
 #include "torch/device/torch_errors.h"
 #include "torch/files/checkpoint.h"
 #include "torch/step/cuda_graph.h"
+#include "workload/workload_columns.h"
 
 namespace perfpred {
 namespace {
@@ -41,17 +42,12 @@ void check_trainable(const Workload& workload, c10::Device device) {
   if (device.is_cpu() && workload.precision == Precision::tf32) {
     throw InputError("precision tf32 needs a CUDA device");
   }
-  for (const char* field : {"weights", "adapter", "checkpoint", "accumulate", "compiled", "software", "loader", "loss",
-                            "padding", "phases"}) {
-    if (const std::string value = field_text(workload, field); value != field_text(Workload(), field)) {
-      throw InputError(fmt::format("{} {} can be predicted, not trained", field, value));
-    }
+  for (const WorkloadColumn& column : workload_columns()) {
+    if (!column.only_predicted || column.get(workload) == column.usual) continue;
+    throw InputError(fmt::format("{} {} can be predicted, not trained", column.name, column.get(workload)));
   }
   if (workload.optimizer > Optimizer::rmsprop) {
     throw InputError(fmt::format("optimizer {} can be predicted, not trained with", to_string(workload.optimizer)));
-  }
-  if (workload.optimizer_impl == OptimizerImpl::foreach) {
-    throw InputError("optimizer_impl foreach can be predicted, not trained: the update is LibTorch's fused kernel");
   }
   if (device.is_cpu() && workload.cuda_graph) throw InputError("cuda_graph needs a CUDA device");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/ops/op_view.h"
+#include "model/ops/op_prior.h"
 
 #include <perfpred/error.h>
 #include <perfpred/op_graph.h>
@@ -65,9 +65,9 @@ void use_threads(StepTime& step, double share) {
 
 }  // namespace
 
-double OpView::log_sec() const { return std::log(step.sec.p50 * steps); }
+double PriorEpoch::log_sec() const { return std::log(step.sec.p50 * steps); }
 
-double OpView::deviation() const { return log_deviation(step.sec); }
+double PriorEpoch::deviation() const { return log_deviation(step.sec); }
 
 bool knows_rates(const Workload& workload, const ResolvedDevice& resolved) {
   if (resolved.origin != DeviceOrigin::row || workload.precision == Precision::unknown) return false;
@@ -118,24 +118,24 @@ double OpPrior::steps_of(const Workload& workload, const Device& device, double 
          answer(last, *executed_step(last, device.kind), device).time.sec.p50 / step_sec;
 }
 
-OpView OpPrior::view(const Workload& workload, const ResolvedDevice& resolved, const OpGraph* step) const {
+PriorEpoch OpPrior::epoch(const Workload& workload, const ResolvedDevice& resolved, const OpGraph* step) const {
   workload.validate();
   if (workload.device == "unknown") throw InputError("device is missing");
   const Device& device = resolved.rated();
   check_device(workload, resolved);
-  OpView view;
+  PriorEpoch epoch;
   StepAnswer answer = this->answer(workload, *executed_step(workload, device.kind, step), device);
-  view.step = std::move(answer.time);
-  view.steps = steps_of(workload, device, view.step.sec.p50);
+  epoch.step = std::move(answer.time);
+  epoch.steps = steps_of(workload, device, epoch.step.sec.p50);
   if (workload.threads && device.sms && *workload.threads != *device.sms)
-    use_threads(view.step, *workload.threads / *device.sms);
-  view.slopes = {answer.slopes.compute, answer.slopes.memory, answer.slopes.host};
-  view.features = features_of(answer.kernels, workload.batch_size);
-  return view;
+    use_threads(epoch.step, *workload.threads / *device.sms);
+  epoch.slopes = {answer.slopes.compute, answer.slopes.memory, answer.slopes.host};
+  epoch.features = features_of(answer.kernels, workload.batch_size);
+  return epoch;
 }
 
-std::vector<TimeTerm> breakdown_of(const OpView& view, double sec) {
-  const StepTime& step = view.step;
+std::vector<TimeTerm> breakdown_of(const PriorEpoch& prior, double sec) {
+  const StepTime& step = prior.step;
   const double scale = sec / step.sec.p50;
   std::vector<TimeTerm> terms;
   double rest = sec;

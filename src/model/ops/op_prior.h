@@ -36,7 +36,7 @@ using OpFeatures = Eigen::Matrix<double, OpFeature::count, 1>;
 using ByEffect = Eigen::Vector3d;
 
 /// An epoch of a workload as an op model expects it.
-struct OpView {
+struct PriorEpoch {
   StepTime step;
   double steps = 1;  ///< of the epoch, in full ones: a last one of fewer samples counts by its time
   OpFeatures features = OpFeatures::Zero();
@@ -66,7 +66,7 @@ class OpPrior {
   /// @param device  what workload.device means
   /// @param step    workload.graph(), or null if it has not been made
   /// @throws InputError as Workload::graph(), ResolvedDevice::rated(), OpTimeModel::predict() and check_device()
-  [[nodiscard]] OpView view(const Workload& workload, const ResolvedDevice& device, const OpGraph* step) const;
+  [[nodiscard]] PriorEpoch epoch(const Workload& workload, const ResolvedDevice& device, const OpGraph* step) const;
 
  private:
   [[nodiscard]] StepAnswer answer(const Workload& workload, const ExecutedStep& step, const Device& device) const;
@@ -77,6 +77,6 @@ class OpPrior {
 
 /// The wait for the host, the ten operators that take longest, and the others.
 /// @param sec  of the epoch; the parts add up to it
-[[nodiscard]] std::vector<TimeTerm> breakdown_of(const OpView& view, double sec);
+[[nodiscard]] std::vector<TimeTerm> breakdown_of(const PriorEpoch& prior, double sec);
 
 }  // namespace perfpred

@@ -14,8 +14,8 @@ namespace perfpred {
 /// @param workload_of  of an element of `examples`
 /// @throws InputError as with_field()
 template <class Examples, class WorkloadOf = std::identity>
-[[nodiscard]] Workload moved_workload(const Workload& workload, std::string_view device, const Examples& examples,
-                                      WorkloadOf workload_of = {}) {
+[[nodiscard]] Workload workload_on(const Workload& workload, std::string_view device, const Examples& examples,
+                                   WorkloadOf workload_of = {}) {
   Workload there = with_field(workload, "device", device);
   if (there.device == workload.device) return there;
   const auto known = std::find_if(examples.begin(), examples.end(), [&](const auto& example) {
