@@ -344,8 +344,8 @@ OpRegression::Told OpRegression::told_by(const NearestRows& rows, const OpPlace&
 }
 
 OpRegression::Estimate OpRegression::estimate(const Workload& workload, const ResolvedDevice& device,
-                                              const OpGraph* step) const {
-  Estimate estimate{prior_->view(workload, device, step)};
+                                              const OpGraph* step, PredictedSteps* known) const {
+  Estimate estimate{prior_->view(workload, device, step, known)};
   const OpPlace place = place_of(workload, estimate.view);
   estimate.log_sec = estimate.view.log_sec();
   estimate.variance = spread_.covariance(place, place);
