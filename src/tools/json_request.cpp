@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "text/json.h"
+#include "text/json_object.h"
 #include "text/parse.h"
 #include "workload/workload_columns.h"
 
@@ -50,11 +51,26 @@ bool is_of_file(const WorkloadColumn& column) {
   return column.of_step || column.of_cifar_cnn || column.name == "network" || column.name == "precision";
 }
 
+/// @throws InputError for true or false of what is no flag, and for a list of what has no sizes
+void check_type(std::string_view name, const nlohmann::json& value) {
+  constexpr std::array<std::string_view, 3> flags = {"compiled", "cuda_graph", "fit_advice"};
+  if (value.is_boolean() && std::find(flags.begin(), flags.end(), name) == flags.end())
+    throw_bad_value({{}, 0, name}, dumped(value), "a text or a number");
+  if (value.is_array() && name != "input") throw_bad_value({{}, 0, name}, dumped(value), "one value");
+}
+
 nlohmann::json parse_request(std::string_view text) {
-  auto request = parse_json<nlohmann::json>(text);
-  if (!request.is_object()) throw InputError("a request is a JSON object of workload fields");
+  auto request = parse_object(text, "a request is a JSON object of workload fields");
   if (request.contains("config") && request.contains("network")) throw InputError("network and config are both given");
   return request;
+}
+
+/// @param of_epochs  a term of epochs that is given; empty: none
+/// @throws InputError for terms that mean nothing to the job
+void check_terms(const AskedJob& asked, bool has_prices, std::string_view of_epochs) {
+  if (!of_epochs.empty() && !asked.images_given && is_captured_step(asked.workload.network))
+    throw InputError(fmt::format("{} needs train_images for a captured step", of_epochs));
+  if (has_prices && !asked.terms.job.price_per_hour) check_priced(asked.terms.prices, {asked.workload.device});
 }
 
 /// @param known  the terms that the request may have
@@ -73,6 +89,7 @@ AskedJob read(const ModelRequests& requests, std::string_view text, const AskedT
       asked.terms.prices = prices_of(value, requests.catalogue());
       continue;
     }
+    check_type(name, value);
     const std::string given = option_text(name, value);
     const auto term = std::find_if(known.begin(), known.end(), [&](const Term& one) { return one.name == name; });
     if (name == "step") {
@@ -92,8 +109,7 @@ AskedJob read(const ModelRequests& requests, std::string_view text, const AskedT
   asked.images_given = asked.images_given || is_given(fields, "train_images");
   asked.workload = requests.of_fields(fields);
   asked.terms.job.unstated = requests.unstated(fields);
-  if (!of_epochs.empty() && !asked.images_given && is_captured_step(asked.workload.network))
-    throw InputError(fmt::format("{} needs train_images for a captured step", of_epochs));
+  check_terms(asked, request.contains("prices"), of_epochs);
   return asked;
 }
 

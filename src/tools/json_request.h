@@ -29,8 +29,8 @@ struct AskedJob {
 /// out the advice and the largest batch. Values are texts, numbers, true and false, and lists of sizes for `input`;
 /// null stands for a field that is not given.
 /// @param terms  of requests that do not say otherwise
-/// @throws InputError for a text that is no such object, for a field or value as ModelRequests::of_fields(), and for a
-/// term of epochs where the samples of an epoch are not known
+/// @throws InputError for a text that is no such object, for prices without the device's, for a field or value as
+/// ModelRequests::of_fields(), and for a term of epochs where the samples of an epoch are not known
 [[nodiscard]] AskedJob read_request(const ModelRequests& requests, std::string_view text, const AskedTerms& terms = {});
 
 /// The same without terms. @throws InputError for a term, as for any field that a workload does not have
