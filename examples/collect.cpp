@@ -19,6 +19,7 @@
 #include "graphs_option.h"
 #include "library_option.h"
 #include "measuring.h"
+#include "progress.h"
 #include "runs/run_log.h"
 #include "tools/workload_labels.h"
 #include "tools/workload_sweep.h"
@@ -35,6 +36,7 @@ std::string duration(double sec) {
 }
 
 void show(const CollectProgress& at) {
+  if (!cli::is_watched()) return;
   const Run& run = at.run;
   const Workload& w = run.workload;
   std::string what(w.network.family());
