@@ -465,6 +465,7 @@ TEST_F(CApi, AggregatesAndPlans) {
   perfpred_plan_free(plan);
   expect_refused(perfpred_plan_create(R"({"runs_agg": "x.csv"})", nullptr, &plan), "budget_sec is missing");
   expect_refused(perfpred_plan_create(R"({"budget_sec": 1, "epochs": 1, "speed": 1})", nullptr, &plan), "speed");
+  expect_refused(perfpred_plan_create(R"({"budget_sec": 1, "epochs": true})", nullptr, &plan), "epochs \"true\"");
   EXPECT_EQ(
       perfpred_plan_create(
           Json({{"runs_agg", folder_.file("plan_rows.csv")}, {"budget_sec", 3600}, {"epochs", 20}, {"min_acc", 0.99}})

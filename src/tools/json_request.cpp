@@ -51,14 +51,6 @@ bool is_of_file(const WorkloadColumn& column) {
   return column.of_step || column.of_cifar_cnn || column.name == "network" || column.name == "precision";
 }
 
-/// @throws InputError for true or false of what is no flag, and for a list of what has no sizes
-void check_type(std::string_view name, const nlohmann::json& value) {
-  constexpr std::array<std::string_view, 3> flags = {"compiled", "cuda_graph", "fit_advice"};
-  if (value.is_boolean() && std::find(flags.begin(), flags.end(), name) == flags.end())
-    throw_bad_value({{}, 0, name}, dumped(value), "a text or a number");
-  if (value.is_array() && name != "input") throw_bad_value({{}, 0, name}, dumped(value), "one value");
-}
-
 nlohmann::json parse_request(std::string_view text) {
   auto request = parse_object(text, "a request is a JSON object of workload fields");
   if (request.contains("config") && request.contains("network")) throw InputError("network and config are both given");
@@ -89,7 +81,6 @@ AskedJob read(const ModelRequests& requests, std::string_view text, const AskedT
       asked.terms.prices = prices_of(value, requests.catalogue());
       continue;
     }
-    check_type(name, value);
     const std::string given = option_text(name, value);
     const auto term = std::find_if(known.begin(), known.end(), [&](const Term& one) { return one.name == name; });
     if (name == "step") {
@@ -116,12 +107,15 @@ AskedJob read(const ModelRequests& requests, std::string_view text, const AskedT
 }  // namespace
 
 std::string option_text(std::string_view name, const nlohmann::json& value) {
+  constexpr std::array<std::string_view, 4> flags = {"compiled", "cuda_graph", "fit_advice", "pareto"};
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_boolean()) return value.get<bool>() ? "1" : "0";
-  if (!value.is_structured()) return dumped(value);
-  const bool numbers = value.is_array() && !value.empty() &&
-                       std::all_of(value.begin(), value.end(), [](const auto& one) { return one.is_number(); });
-  if (!numbers) throw_bad_value({{}, 0, name}, dumped(value), "a text, a number or a list of sizes");
+  if (value.is_boolean() && std::find(flags.begin(), flags.end(), name) != flags.end())
+    return value.get<bool>() ? "1" : "0";
+  if (value.is_number()) return dumped(value);
+  const bool sizes = name == "input" && value.is_array() && !value.empty() &&
+                     std::all_of(value.begin(), value.end(), [](const auto& one) { return one.is_number(); });
+  if (!sizes)
+    throw_bad_value({{}, 0, name}, dumped(value), name == "input" ? "a text or a list of sizes" : "a text or a number");
   std::string text;
   for (const auto& size : value) text += (text.empty() ? "" : "x") + dumped(size);
   return text;

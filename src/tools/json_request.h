@@ -36,7 +36,8 @@ struct AskedJob {
 /// The same without terms. @throws InputError for a term, as for any field that a workload does not have
 [[nodiscard]] AskedJob read_workload(const ModelRequests& requests, std::string_view text);
 
-/// The text of a value, as an option has it. @throws InputError for an object, and a list of anything but numbers
+/// The text of a value, as an option has it. @throws InputError for what is neither a text nor a number, but for true
+/// and false of a flag, and a list of numbers for `input`
 [[nodiscard]] std::string option_text(std::string_view name, const nlohmann::json& value);
 
 /// Adds what a step file decides: its network and precision and, unless it is given or `swept`, its batch size.
