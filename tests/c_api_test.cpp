@@ -215,9 +215,9 @@ TEST_F(CApi, OneQuestionHasOneIntervalHoweverItIsAsked) {
     const double batch = request.at("batch_size");
     const Quantiles expected = forecast_sec(model, request);
     expect_near(predicted_sec(model, job), expected, 1e-9);
-    const perfpred_workload* jobs[] = {of_key(Workload::zoo("resnet18", 3)), job};
-    perfpred_workload* device = const_cast<perfpred_workload*>(jobs[0]);
-    ASSERT_EQ(perfpred_workload_set(device, "device", "T4"), PERFPRED_OK);
+    perfpred_workload* other = of_key(Workload::zoo("resnet18", 3));
+    ASSERT_EQ(perfpred_workload_set(other, "device", "T4"), PERFPRED_OK);
+    const perfpred_workload* jobs[] = {other, job};
     double low[2], middle[2], high[2];
     ASSERT_EQ(perfpred_predict_many(model, jobs, 2, low, middle, high), PERFPRED_OK) << perfpred_last_error();
     expect_near({low[1], middle[1], high[1]}, expected, 1e-9);
