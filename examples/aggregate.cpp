@@ -13,7 +13,6 @@
 
 #include "cli.h"
 #include "rejected_output.h"
-#include "text/enum_names.h"
 #include "tools/aggregate_answer.h"
 #include "workload_options.h"
 
@@ -47,11 +46,7 @@ void add_facts(cli::Program& program, Options& options, CLI::Option* from) {
   program.add_option("--env", options.inputs.facts.env, "free tag of the runs");
   program.add_option_function<std::string>(
       "--counted",
-      [&options](const std::string& text) {
-        const auto counted = enumerator_named<Timing::steps>(text);
-        if (!counted) throw InputError(fmt::format("--counted {} is not steps or epochs", text));
-        options.inputs.facts.counted = counted;
-      },
+      [&options](const std::string& text) { options.inputs.facts.counted = parse_counted(text, "--counted"); },
       "what the steps of a TensorBoard file count: steps or epochs");
   std::vector<std::string> names = {"--config", "--params", "--env", "--counted"};
   for (const WorkloadColumn& column : workload_columns()) names.push_back(cli::WorkloadOptions::option_of(column.name));

@@ -12,6 +12,7 @@
 #include "measuring.h"
 #include "optime/layers/layer_sampler.h"
 #include "optime/layers/prenet_table.h"
+#include "progress.h"
 #include "text/files.h"
 #include "text/json.h"
 #include "torch/layers/layer_bench.h"
@@ -19,13 +20,6 @@
 namespace {
 
 using namespace perfpred;
-
-void show(std::size_t finished, std::size_t total, const LayerRow& row) {
-  const std::string how = row.step_sec ? fmt::format("{:.4g} ms", *row.step_sec * 1e3) : row.outcome + " " + row.note;
-  fmt::print(stderr, "[{}/{}] {} {}batch {} {}: {}{}\n", finished, total, to_string(row.layer.type),
-             row.layer.variant.empty() ? "" : row.layer.variant + " ", row.layer.batch_size,
-             to_string(row.layer.precision), how, row.outcome == "untrusted" ? " (disturbed)" : "");
-}
 
 struct Request {
   std::vector<std::string> types = {"conv2d",    "linear",    "rnn",         "attention",
@@ -124,8 +118,13 @@ int main(int argc, char** argv) {
     request.timing.seed = request.sampler.seed;
     const std::vector<LayerCase> layers = request.layers();
     cli::stop_on_signals();
-    const LayerBenchResult result =
-        bench_layers(layers, request.device, request.timing, request.out, show, cli::interrupted);
+    const auto show = cli::counted_progress_on_terminal("layers");
+    const LayerBenchResult result = bench_layers(
+        layers, request.device, request.timing, request.out,
+        [&](std::size_t finished, std::size_t total, const LayerRow&) {
+          if (show) show(finished, total);
+        },
+        cli::interrupted);
     fmt::print(stderr, "{} measured ({} of them disturbed), {} there already, {} out of memory, {} failed\n",
                result.done, result.untrusted, result.found, result.oom, result.failed);
     if (!request.prenet_dir.empty()) write_prenet(request.out, request.prenet_dir);

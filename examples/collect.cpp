@@ -30,6 +30,7 @@ namespace {
 using namespace perfpred;
 
 void show(const CollectProgress& at) {
+  if (!cli::is_watched()) return;
   const Run& run = at.run;
   const Workload& w = run.workload;
   std::string what(w.network.family());

@@ -133,14 +133,15 @@ void print_table(const std::vector<AskedRow>& rows, const std::vector<std::optio
     }
     const Forecast& job = answers[i]->job;
     const Quantiles& sec = job.prediction.time_sec;
-    const auto cell = [](bool shown, const auto& value, const char* format) {
-      return shown ? fmt::format(fmt::runtime(format), value ? value->p50 : std::nan("")) : std::string();
+    const auto cell = [](bool shown, const auto& value, std::size_t cell_width, const char* format) {
+      if (!shown) return std::string();
+      return fmt::format(" {:>{}}", value ? fmt::format(fmt::runtime(format), value->p50) : "", cell_width);
     };
     fmt::print("{:>{}} {:>12.4g} {:>25} {:>12.4g}{} {:>10} {:>10} {:<18}{}{} {}\n", rows[i].text(field), width, sec.p50,
                fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95), job.images_per_sec.p50,
-               cell(tokens, job.tokens_per_sec, " {:>12.4g}"), job.memory ? gigabytes(job.memory->peak_bytes) : "",
+               cell(tokens, job.tokens_per_sec, 12, "{:.4g}"), job.memory ? gigabytes(job.memory->peak_bytes) : "",
                job.usable_bytes ? gigabytes(*job.usable_bytes) : "", job.verdict ? in_words(*job.verdict) : "",
-               cell(price, job.price, " {:>10.4g}"), cell(budget, job.epochs_in_budget, " {:>8.0f}"),
+               cell(price, job.price, 10, "{:.4g}"), cell(budget, job.epochs_in_budget, 8, "{:.0f}"),
                to_string(job.prediction.reason));
   }
 }

@@ -10,6 +10,7 @@
 #include "device_file.h"
 #include "measuring.h"
 #include "optime/probe.h"
+#include "progress.h"
 #include "text/json.h"
 #include "torch/device/runtime_device.h"
 #include "torch/layers/probe_measurement.h"
@@ -82,6 +83,7 @@ int main(int argc, char** argv) {
     options.precision = parse_precision(precision);
     if (batch_option->count() == 0) batch_size = runtime_device(options.device).is_cpu() ? 4 : 32;
     options.layers = probe_layers(networks, batch_size, options.precision);
+    options.progress = cli::progress_on_terminal("measuring");
     cli::stop_on_signals();
     const auto probed = probe_device(model, options, device_file.catalogue(), out, cli::interrupted);
     if (!probed) throw Error("interrupted");

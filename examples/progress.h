@@ -19,11 +19,14 @@ inline std::string clock_text(double sec) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
+/// Whether somebody watches standard error.
+inline bool is_watched() { return ::isatty(STDERR_FILENO) != 0; }
+
 /// A function that says on one line of a terminal what share is done, and how long the rest takes at that rate; null
 /// where standard error is no terminal.
 /// @param quiet_sec  says nothing before
 inline std::function<void(double share)> progress_on_terminal(const std::string& what, double quiet_sec = 0) {
-  if (::isatty(STDERR_FILENO) == 0) return nullptr;
+  if (!is_watched()) return nullptr;
   return [what, quiet_sec, start = std::chrono::steady_clock::now()](double share) {
     const double sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (sec < quiet_sec || !(share > 0)) return;

@@ -186,6 +186,91 @@ TEST_F(CApi, BatchSizesOfTheStandardModelAreThoseOfASweep) {
   for (std::size_t i = 0; i < sizes.size(); ++i) EXPECT_EQ(seconds[i], answers.at(i).at("time_sec").at("p50")) << i;
 }
 
+Quantiles forecast_sec(const perfpred_model* model, const Json& request) {
+  const Json sec = Json::parse(forecast_of(model, request.dump())).at("time_sec");
+  return {sec.at("p05"), sec.at("p50"), sec.at("p95")};
+}
+
+Quantiles predicted_sec(const perfpred_model* model, const perfpred_workload* job) {
+  double seconds[3] = {0, 0, 0};
+  EXPECT_EQ(perfpred_predict(model, job, seconds, nullptr), PERFPRED_OK) << perfpred_last_error();
+  return {seconds[0], seconds[1], seconds[2]};
+}
+
+void expect_near(const Quantiles& got, const Quantiles& expected, double relative) {
+  EXPECT_NEAR(got.p05, expected.p05, relative * expected.p05);
+  EXPECT_NEAR(got.p50, expected.p50, relative * expected.p50);
+  EXPECT_NEAR(got.p95, expected.p95, relative * expected.p95);
+}
+
+double width_of(const Quantiles& sec) { return std::log(sec.p95 / sec.p05); }
+
+TEST_F(CApi, OneQuestionHasOneIntervalHoweverItIsAsked) {
+  const perfpred_model* model = standard();
+  for (const char* text : {resnet, R"({"network": "gpt2", "batch_size": 4, "device": "T4", "precision": "fp16"})",
+                           R"({"network": "vgg16", "batch_size": 32, "device": "L4", "layout": "nhwc"})"}) {
+    Json request = Json::parse(text);
+    request["fit_advice"] = false;
+    const perfpred_workload* job = workload(model, text);
+    const double batch = request.at("batch_size");
+    const Quantiles expected = forecast_sec(model, request);
+    expect_near(predicted_sec(model, job), expected, 1e-9);
+    perfpred_workload* other = of_key(Workload::zoo("resnet18", 3));
+    ASSERT_EQ(perfpred_workload_set(other, "device", "T4"), PERFPRED_OK);
+    const perfpred_workload* jobs[] = {other, job};
+    double low[2], middle[2], high[2];
+    ASSERT_EQ(perfpred_predict_many(model, jobs, 2, low, middle, high), PERFPRED_OK) << perfpred_last_error();
+    expect_near({low[1], middle[1], high[1]}, expected, 1e-9);
+    ASSERT_EQ(perfpred_predict_field(model, job, "batch_size", &batch, 1, low, middle, high), PERFPRED_OK);
+    expect_near({low[0], middle[0], high[0]}, expected, 1e-9);
+  }
+}
+
+TEST_F(CApi, AFieldIsStatedOnceAnyoneHasSetIt) {
+  const perfpred_model* model = standard();
+  Json request = Json::parse(resnet);
+  request["fit_advice"] = false;
+  const Quantiles guessed = forecast_sec(model, request);
+  request["compiled"] = false;
+  const Quantiles eager = forecast_sec(model, request);
+  EXPECT_LT(width_of(eager), 0.98 * width_of(guessed));
+  perfpred_workload* job = workload(model, resnet);
+  ASSERT_EQ(perfpred_workload_set(job, "compiled", "0"), PERFPRED_OK);
+  expect_near(predicted_sec(model, job), eager, 1e-9);
+  const double no = 0;
+  double low = 0, middle = 0, high = 0;
+  ASSERT_EQ(perfpred_predict_field(model, workload(model, resnet), "compiled", &no, 1, &low, &middle, &high),
+            PERFPRED_OK);
+  expect_near({low, middle, high}, eager, 1e-9);
+  const std::string key = text_of([&](char* buffer, size_t capacity, size_t* needed) {
+    return perfpred_workload_key(job, buffer, capacity, needed);
+  });
+  for (const auto& [field, value] : {std::pair("layout", "nchw"), {"software", "pytorch"}, {"loader", "none"}})
+    request[field] = value;
+  perfpred_workload* of_key = nullptr;
+  ASSERT_EQ(perfpred_workload_from_key(key.c_str(), &of_key), PERFPRED_OK);  // a key states all fields
+  expect_near(predicted_sec(model, of_key), forecast_sec(model, request), 1e-9);
+  perfpred_workload_free(of_key);
+}
+
+/// Half widths of neighbouring batch sizes are alike.
+TEST_F(CApi, ArraysOfBatchSizesHaveTheIntervalsOfSingleCalls) {
+  const perfpred_model* model = standard();
+  const std::vector<double> sizes = {3, 7, 24, 96, 100, 1000, 35e6};  // twice the last is more than any device takes
+  std::vector<double> low(sizes.size()), middle(sizes.size()), high(sizes.size());
+  ASSERT_EQ(perfpred_predict_field(model, workload(model, resnet), "batch_size", sizes.data(), sizes.size(), low.data(),
+                                   middle.data(), high.data()),
+            PERFPRED_OK);
+  Json request = Json::parse(resnet);
+  request["fit_advice"] = false;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    request["batch_size"] = sizes[i];
+    const Quantiles one = forecast_sec(model, request);
+    EXPECT_NEAR(middle[i], one.p50, 1e-9 * one.p50);
+    EXPECT_NEAR(width_of({low[i], middle[i], high[i]}), width_of(one), 0.02 * width_of(one)) << sizes[i];
+  }
+}
+
 TEST_F(CApi, TheCallerLearnsWhichOfManyIsWrong) {
   const perfpred_model* model = standard();
   perfpred_workload* job = workload(model, resnet);
@@ -235,7 +320,22 @@ TEST_F(CApi, RefusesWhatIsNoRequest) {
   expect_refused(ask(R"({"network": {}})"), "network");
   expect_refused(ask(R"({"network": "resnet50", "batch_size": "many", "device": "T4"})"), "batch_size \"many\"");
   expect_refused(ask(R"({"network": "resnet50", "batch_size": [1, "x"], "device": "T4"})"), "batch_size");
-  expect_refused(ask(R"({"network": "resnet50", "batch_size": NaN, "device": "T4"})"), "JSON object");
+  expect_refused(ask(R"({"network": "resnet50", "batch_size": NaN, "device": "T4"})"), "line 1, column 39");
+  expect_refused(ask(R"({"batch_size": 1e999})"), "number overflow parsing '1e999' at byte 20");
+  expect_refused(ask(R"({"network": "\ud800"})"), "surrogate");
+  expect_refused(ask(R"({"batch_size": 8, "device": "T4", "batch_size": 16})"), "\"batch_size\" is there twice");
+  expect_refused(ask(R"({"network": "resnet50", "batch_size": 8, "device": "T4", "epochs": true})"), "epochs \"true\"");
+  expect_refused(ask(R"({"network": "resnet50", "batch_size": 8, "device": "T4", "epochs": [3]})"), "epochs \"[3]\"");
+  expect_refused(ask(R"({"network": "resnet50", "batch_size": true, "device": "T4"})"), "batch_size \"true\"");
+  expect_refused(ask(R"({"network": "resnet50", "batch_size": 8, "device": "T4", "prices": {"L4": 1}})"),
+                 "prices has no device \"T4\"");
+  expect_refused(ask(R"({"network": "resnet50", "batch_size": 8, "device": "H100"})"), "H100-NVL-94GB; name one");
+  const char* twice[] = {"batch_size", "batch_size"};
+  const double size = 8;
+  const double* sizes[] = {&size, &size};
+  expect_refused(
+      perfpred_predict_columns(model, workload(model, resnet), twice, sizes, 2, 1, nullptr, nullptr, nullptr),
+      "batch_size is given twice");
   expect_refused(ask(R"({"network": "resnet50", "batch_size": 8, "device": "T4", "epochs": -1})"), "epochs");
   expect_refused(ask(R"({"network": "resnet50", "batch_size": 8, "device": "T4", "colour": 1})"), "colour");
   expect_refused(ask(R"({"network": "resnet50", "batch_size": 8, "device": "no such"})"), "no such");
@@ -365,6 +465,7 @@ TEST_F(CApi, AggregatesAndPlans) {
   perfpred_plan_free(plan);
   expect_refused(perfpred_plan_create(R"({"runs_agg": "x.csv"})", nullptr, &plan), "budget_sec is missing");
   expect_refused(perfpred_plan_create(R"({"budget_sec": 1, "epochs": 1, "speed": 1})", nullptr, &plan), "speed");
+  expect_refused(perfpred_plan_create(R"({"budget_sec": 1, "epochs": true})", nullptr, &plan), "epochs \"true\"");
   EXPECT_EQ(
       perfpred_plan_create(
           Json({{"runs_agg", folder_.file("plan_rows.csv")}, {"budget_sec", 3600}, {"epochs", 20}, {"min_acc", 0.99}})
@@ -373,6 +474,38 @@ TEST_F(CApi, AggregatesAndPlans) {
           nullptr, &plan),
       PERFPRED_FAILED);
   EXPECT_THAT(perfpred_last_error(), HasSubstr("0.56"));
+}
+
+TEST_F(CApi, AggregatesTheLogsOfOtherSoftware) {
+  const auto log = [](const char* name) { return std::string(PERFPRED_SOURCE_DIR) + "/tests/data/logs/" + name; };
+  const Json facts = {{"network", "resnet18"}, {"batch_size", 32}, {"train_images", 512}, {"optimizer", "sgd"},
+                      {"precision", "fp32"},   {"device", "T4"},   {"env", "ours"}};
+  Json options = facts;
+  options["from"] = log("keras.csv");
+  options["runs_out"] = folder_.file("keras_runs.csv");
+  options["out"] = folder_.file("keras_agg.csv");
+  const auto aggregate = [&](const Json& asked) {
+    return [text = asked.dump()](char* buffer, size_t capacity, size_t* needed) {
+      return perfpred_aggregate(text.c_str(), buffer, capacity, needed);
+    };
+  };
+  EXPECT_EQ(Json::parse(text_of(aggregate(options))).at("runs"), 1);
+  const std::vector<AggregateRow> rows = read_aggregate(folder_.file("keras_agg.csv"));
+  ASSERT_EQ(rows.size(), 1);
+  EXPECT_EQ(rows[0].workload.network, "resnet18");
+  const auto runs = read_runs(folder_.file("keras_runs.csv"));
+  ASSERT_EQ(runs.size(), 1);
+  EXPECT_NEAR(*runs[0].avg_time_sec, 0.40778273799999926, 1e-12);
+  EXPECT_EQ(runs[0].env, "ours");
+  options.erase("from");
+  expect_refused(aggregate(options)(nullptr, 0, nullptr), "is for logs (from)");
+  options = facts;
+  options["from"] = log("keras.csv");
+  options["counted"] = "images";
+  expect_refused(aggregate(options)(nullptr, 0, nullptr), "counted \"images\" is not steps or epochs");
+  options.erase("counted");
+  options["colour"] = 1;
+  expect_refused(aggregate(options)(nullptr, 0, nullptr), "colour");
 }
 
 TEST_F(CApi, PlansWorkloadsByAModelAtThePricesOfDevices) {

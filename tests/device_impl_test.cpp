@@ -290,7 +290,7 @@ TEST(DeviceCatalogue, SharedAliasNamesItsChoices) {
               AllOf(HasSubstr("A100-PCIe-80GB"), HasSubstr("A100-SXM4-80GB"), Not(HasSubstr("40GB"))));
 }
 
-TEST(DeviceCatalogue, ANameThatIsNotKnownIsMetWithAFileAndItsClass) {
+TEST(DeviceCatalogue, ANameThatIsNotKnownIsMetWithAFileAndTheNearestOfItsClass) {
   const DeviceCatalogue catalogue;
   const auto said = [&catalogue](const char* name) { return refusal([&] { (void)catalogue.find(name); }); };
   for (const char* name : {"RTX 3900", "3090 RTX"}) EXPECT_THAT(said(name), HasSubstr("did you mean \"RTX 3090\"?"));
@@ -300,9 +300,22 @@ TEST(DeviceCatalogue, ANameThatIsNotKnownIsMetWithAFileAndItsClass) {
     EXPECT_THAT(said(name),
                 AllOf(HasSubstr("is not known"), HasSubstr("--device-file"), Not(HasSubstr("did you mean"))));
   }
-  EXPECT_THAT(said("RTX 5071"), AllOf(HasSubstr("RTX 5070 Ti"), Not(HasSubstr("RTX 4070")), Not(HasSubstr("MI300X"))));
-  EXPECT_THAT(said("MI"), AllOf(HasSubstr("MI300X"), Not(HasSubstr("RTX"))));
-  EXPECT_THAT(said("something else entirely"), AllOf(HasSubstr("MI300X"), HasSubstr("A100-SXM4-40GB")));
+  EXPECT_THAT(said("RTX 5071"),
+              AllOf(HasSubstr("the nearest are RTX 5070, "), Not(HasSubstr("RTX 4070")), Not(HasSubstr("MI300X"))));
+  EXPECT_THAT(said("MI"), AllOf(HasSubstr("the nearest are MI"), Not(HasSubstr("RTX"))));
+  for (const char* name : {"something else entirely", "cuda", "RTX 5071", "A10X", "M", "GeForce"}) {
+    EXPECT_THAT(said(name), HasSubstr("perfpred-devices lists those that are")) << name;
+    EXPECT_LE(said(name).size(), 250U) << said(name);
+  }
+}
+
+TEST(DeviceCatalogue, SeveralDevicesAreNotOne) {
+  const DeviceCatalogue catalogue;
+  for (const char* name : {"8xA100-SXM4-80GB", "8 x A100-SXM4-80GB", "4*A100-SXM4-80GB"}) {
+    EXPECT_THAT(refusal([&] { (void)catalogue.find(name); }),
+                HasSubstr("is several, which are not predicted; take A100-SXM4-80GB"));
+  }
+  EXPECT_THAT(refusal([&] { (void)catalogue.find("8xA999"); }), HasSubstr("is not known"));
 }
 
 TEST(DeviceCatalogue, EveryUniqueAliasHasOneSpelling) {

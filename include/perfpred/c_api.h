@@ -110,13 +110,14 @@ PERFPRED_C_API void perfpred_model_free(perfpred_model* model);
 
 /* fields: {"network": "resnet50", "batch_size": 64, "device": "A100-80GB-PCIe", "precision": "bf16", ...}; in place of
  * `network` also `config` (a config.json of Hugging Face's) or `step` (a step file). What is left out is that of the
- * model's rows, else the usual one. */
+ * model's rows, else the usual one; the workload remembers which of layout, compiled, software and loader were, and
+ * intervals of its predictions are wide enough for their other values, as those of perfpred_forecast(). */
 PERFPRED_C_API int perfpred_workload_create(const perfpred_model* model, const char* fields, perfpred_workload** out);
-/* From its key, as answers and tables have it. */
+/* From its key, as answers and tables have it, which states all fields. */
 PERFPRED_C_API int perfpred_workload_from_key(const char* key, perfpred_workload** out);
 PERFPRED_C_API int perfpred_workload_key(const perfpred_workload* workload, char* buffer, size_t capacity,
                                          size_t* needed);
-/* Replaces one field. Calls that have begun see the workload as it was. */
+/* Replaces one field, which is stated from then on. Calls that have begun see the workload as it was. */
 PERFPRED_C_API int perfpred_workload_set(perfpred_workload* workload, const char* field, const char* value);
 PERFPRED_C_API void perfpred_workload_free(perfpred_workload* workload);
 
@@ -127,11 +128,12 @@ PERFPRED_C_API void perfpred_workload_free(perfpred_workload* workload);
 PERFPRED_C_API int perfpred_predict(const perfpred_model* model, const perfpred_workload* workload, double seconds[3],
                                     int* in_domain);
 /* `count` workloads; each array of quantiles may be NULL. One that cannot be predicted fails the call, and the message
- * has its place in the array. */
+ * has its place in the array. What fields that were left out may be worth is asked at batch sizes that are powers of two
+ * and interpolated between them: there an interval differs a little from that of perfpred_predict(). */
 PERFPRED_C_API int perfpred_predict_many(const perfpred_model* model, const perfpred_workload* const* workloads,
                                          size_t count, double* p05, double* p50, double* p95);
 /* `count` variants of one workload: variant i has values[k][i] in the numeric field fields[k] (batch_size, depth,
- * base_filters, train_images, classes, threads, accumulate, cuda_graph), for each k below field_count. */
+ * base_filters, train_images, classes, threads, accumulate, cuda_graph, compiled), for each k below field_count. */
 PERFPRED_C_API int perfpred_predict_columns(const perfpred_model* model, const perfpred_workload* workload,
                                             const char* const* fields, const double* const* values, size_t field_count,
                                             size_t count, double* p05, double* p50, double* p95);
@@ -141,17 +143,19 @@ PERFPRED_C_API int perfpred_predict_field(const perfpred_model* model, const per
                                           double* p50, double* p95);
 /* Time, memory, price, bound and advice: the document of `perfpred-predict --json`. request: the fields of
  * perfpred_workload_create(), and the terms of the job: epochs, startup_sec, price_per_hour, prices (prices.csv, or an
- * object of prices per hour by device, for those without price_per_hour), budget_sec, train_tokens, reserved_by_others
- * (bytes), fit_advice (false leaves out the advice and the largest batch, which take most of the
- * time). */
+ * object of prices per hour by device, for requests without price_per_hour; that of the device must be there),
+ * budget_sec, train_tokens, reserved_by_others (bytes), fit_advice (false leaves out the advice and the largest batch,
+ * which take most of the time). */
 PERFPRED_C_API int perfpred_forecast(const perfpred_model* model, const char* request, char* buffer, size_t capacity,
                                      size_t* needed);
 
 /* ---- Measured runs and plans ---- */
 
-/* options: {"runs": [file], "merge": [file], "logs": folder, "label": "robust" | "mean", "out": runs_agg.csv,
- * "rejected": rejected.csv, "partial": p.json}, of which one of the first three is needed. The document of
- * `perfpred-aggregate --json`. */
+/* options: {"runs": [file], "merge": [file], "logs": folder, "from": [file], "label": "robust" | "mean",
+ * "out": runs_agg.csv, "rejected": rejected.csv, "partial": p.json}, of which one of the first four is needed. `from`
+ * are logs that other software wrote (MLPerf, trainer_state.json, ...); with it `runs_out` (runs.csv) may be given, and
+ * what these logs do not say: fields of a workload, `config`, params, env, and counted ("steps" or "epochs", of a
+ * TensorBoard file). The document of `perfpred-aggregate --json`. */
 PERFPRED_C_API int perfpred_aggregate(const char* options, char* buffer, size_t capacity, size_t* needed);
 
 /* options: {"runs_agg": file, "budget_sec": 3600, "epochs": 50} and, of the options of perfpred-plan, min_acc, value,

@@ -90,8 +90,8 @@ struct PERFPRED_API ResolvedDevice {
   /// Whether it is this machine's CPU, whose rates are not known before DeviceCatalogue::set_cpu().
   [[nodiscard]] bool lacks_rates() const;
 
-  /// @throws InputError for an unknown name, listing those of its class (of the same letters before the first digit,
-  /// and that digit), else all, or an alias of several devices, listing them
+  /// @throws InputError for an unknown name, with the three nearest of its class (of the same letters before the first
+  /// digit), for several devices (`8xT4`), or for an alias that several have, listing them
   [[nodiscard]] const Device& known() const;
 
   /// The device, for those who compute with its rates.

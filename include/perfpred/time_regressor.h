@@ -17,8 +17,8 @@
 namespace perfpred {
 
 class OpTimeModel;
-struct Forecast;
-struct JobTerms;
+class JobVariants;
+struct PredictedSteps;
 
 /// How a regressor is fitted.
 struct FitOptions {
@@ -141,10 +141,11 @@ class PERFPRED_API TimeRegressor {
   void set_cpu(Device measured);
 
  private:
-  friend Forecast forecast(const TimeRegressor& model, const Workload& workload, const JobTerms& terms);
+  friend JobVariants;
   /// @param known  what workload.device means in devices(); null: it is looked up if no run tells the time
+  /// @param steps  those that were predicted on that device; may be null
   [[nodiscard]] Prediction predict(const Workload& workload, const ResolvedDevice* known, const OpGraph* step,
-                                   std::vector<TimeTerm>* breakdown) const;
+                                   std::vector<TimeTerm>* breakdown, PredictedSteps* steps) const;
 
   struct Impl;
   explicit TimeRegressor(std::unique_ptr<Impl> impl);

@@ -413,6 +413,16 @@ class Models(WithFolder):
             self.assertEqual(str(gap["depth"].dtype), "float64")
             self.assertEqual(perfpred.fit(gap).predict(**job).time_sec, expected[0])
 
+    def test_aggregate_logs_of_other_software(self):
+        log = os.path.join(os.path.dirname(__file__), "..", "..", "tests", "data", "logs", "keras.csv")
+        said = {"network": "resnet18", "batch_size": 32, "train_images": 512, "optimizer": "sgd", "precision": "fp32"}
+        runs = self.path("keras_runs.csv")
+        done = perfpred.aggregate(from_logs=log, runs_out=runs, out=self.path("agg.csv"), device="T4", **said)
+        self.assertEqual((done["runs"], done["rows"]), (1, 1))
+        self.assertEqual(perfpred.aggregate(runs)["runs"], 1)
+        with self.assertRaisesRegex(perfpred.InputError, "device"):
+            perfpred.aggregate(from_logs=log, **said)
+
     def test_plans_of_workloads_by_a_model(self):
         table = self.path("workloads.csv")
         with open(table, "w") as file:

@@ -18,8 +18,10 @@
 
 #include "c/guard.h"
 #include "c/objects.h"
+#include "model/unstated.h"
 #include "statistics/parallel.h"
 #include "text/json.h"
+#include "text/json_object.h"
 #include "text/parse.h"
 #include "tools/aggregate_answer.h"
 #include "tools/device_json.h"
@@ -37,9 +39,7 @@ constexpr int indent = 2;  // of documents, as the programs print them
 /// Options as a JSON object; null: none are given. @throws InputError for another text
 nlohmann::json options_of(const char* text) {
   if (text == nullptr) return nlohmann::json::object();
-  auto options = parse_json<nlohmann::json>(text);
-  if (!options.is_object()) throw InputError("the options are not a JSON object");
-  return options;
+  return parse_object(text, "the options are a JSON object");
 }
 
 /// @throws InputError for an option that is not one of these
@@ -78,8 +78,8 @@ DeviceCatalogue devices_of(const perfpred_catalogue* catalogue) {
 
 perfpred_model* new_model(TimeRegressor model) { return models().add(std::make_shared<SharedModel>(std::move(model))); }
 
-perfpred_workload* new_workload(Workload workload) {
-  return workloads().add(std::make_shared<const Workload>(std::move(workload)));
+perfpred_workload* new_workload(AskedWorkload workload) {
+  return workloads().add(std::make_shared<const AskedWorkload>(std::move(workload)));
 }
 
 FitOptions fit_options(const nlohmann::json& options, DeviceCatalogue devices) {
@@ -124,41 +124,42 @@ struct QuantileArrays {
   }
 };
 
-[[noreturn]] void refuse_at(std::size_t i, const InputError& error) {
-  throw InputError(fmt::format("[{}]: {}", i, error.what()));
-}
-
 /// Predicts workloads on all CPUs, so many at a time.
-/// @param fill  makes workload i of one that had other fields or none
+/// @param job   gives workload i
+/// @param fill  changes it
 /// @throws InputError with the place of a workload that cannot be predicted
-void predict_all(const SharedModel& model, std::size_t count, const std::function<void(std::size_t, Workload&)>& fill,
-                 const QuantileArrays& out) {
+void predict_all(const SharedModel& model, std::size_t count,
+                 const std::function<std::shared_ptr<const AskedWorkload>(std::size_t)>& job,
+                 const std::function<void(std::size_t, Workload&)>& fill, const QuantileArrays& out) {
   constexpr std::size_t chunk = 256;
-  parallel_for((count + chunk - 1) / chunk, 0, [&](std::size_t task, std::size_t) {
-    const std::size_t begin = task * chunk;
-    std::vector<Workload> asked(std::min(chunk, count - begin));
-    std::vector<Prediction> answers(asked.size());
-    for (std::size_t i = 0; i < asked.size(); ++i) {
-      try {
+  model.ask([&](const TimeRegressor& regressor) {
+    ManyUnstated unstated(regressor);
+    parallel_for((count + chunk - 1) / chunk, 0, [&](std::size_t task, std::size_t) {
+      const std::size_t begin = task * chunk, n = std::min(chunk, count - begin);
+      std::vector<std::shared_ptr<const AskedWorkload>> jobs(n);
+      std::vector<Workload> asked(n);
+      std::vector<Prediction> answers(n);
+      const auto each = [&](const auto& act) {
+        for (std::size_t i = 0; i < n; ++i) {
+          try {
+            act(i);
+          } catch (const InputError& error) {
+            throw InputError(fmt::format("[{}]: {}", begin + i, error.what()));
+          }
+        }
+      };
+      each([&](std::size_t i) {
+        jobs[i] = job(begin + i);
+        asked[i] = jobs[i]->workload;
         fill(begin + i, asked[i]);
-      } catch (const InputError& error) {
-        refuse_at(begin + i, error);
-      }
-    }
-    model.ask([&](const TimeRegressor& regressor) {
+      });
       try {
         regressor.predict(asked, answers);
       } catch (const InputError&) {  // which one?
-        for (std::size_t i = 0; i < asked.size(); ++i) {
-          try {
-            answers[i] = regressor.predict(asked[i]);
-          } catch (const InputError& error) {
-            refuse_at(begin + i, error);
-          }
-        }
+        each([&](std::size_t i) { answers[i] = regressor.predict(asked[i]); });
       }
+      each([&](std::size_t i) { out.set(begin + i, unstated.widen(asked[i], answers[i], jobs[i]->unstated)); });
     });
-    for (std::size_t i = 0; i < asked.size(); ++i) out.set(begin + i, answers[i].time_sec);
   });
 }
 
@@ -176,15 +177,46 @@ FieldValues field_values(const char* field, const double* values) {
 
 void predict_fields(const perfpred_model* model, const perfpred_workload* workload, std::span<const FieldValues> fields,
                     std::size_t count, const QuantileArrays& out) {
-  const auto base = workloads().get(workload);
+  auto base = std::make_shared<AskedWorkload>(*workloads().get(workload));
+  for (const FieldValues& field : fields) std::erase(base->unstated, field.column.name);
   predict_all(
-      *models().get(model), count,
+      *models().get(model), count, [&](std::size_t) { return base; },
       [&](std::size_t i, Workload& variant) {
-        variant = *base;
         for (const FieldValues& field : fields)
           field.column.set(variant, number_text(field.values[i]), {{}, 0, field.column.name});
       },
       out);
+}
+
+/// What a log of `from` does not say. @throws InputError for a name that is neither a fact nor a field
+void add_fact(RunFacts& facts, const std::string& name, const nlohmann::json& value) {
+  const std::string text = option_text(name, value);
+  if (name == "params") {
+    facts.params = parse_positive_integer(text, {{}, 0, name});
+  } else if (name == "env") {
+    facts.env = text;
+  } else if (name == "counted") {
+    facts.counted = parse_counted(text, name);
+  } else {
+    const SweptField field = with_configs({name, {text}});
+    (void)workload_column(field.name);
+    facts.fields.emplace_back(field.name, field.values.front());
+  }
+}
+
+AggregateInputs aggregate_inputs(const nlohmann::json& options) {
+  constexpr std::array<std::string_view, 8> own = {"runs", "merge",    "logs",    "label",
+                                                   "out",  "rejected", "partial", "from"};
+  AggregateInputs inputs{texts_option(options, "runs"), texts_option(options, "merge"), text_option(options, "logs")};
+  if (const std::string label = text_option(options, "label"); !label.empty()) inputs.label = label;
+  inputs.from = texts_option(options, "from");
+  inputs.runs_out = text_option(options, "runs_out");
+  for (const auto& [name, value] : options.items()) {
+    if (value.is_null() || std::find(own.begin(), own.end(), name) != own.end()) continue;
+    if (name != "runs_out") add_fact(inputs.facts, name, value);
+    if (inputs.from.empty()) throw InputError(fmt::format("{} is for logs (from)", name));
+  }
+  return inputs;
 }
 
 RunPlan plan_of(const nlohmann::json& options, PlanTerms& terms, const perfpred_model* model) {
@@ -323,26 +355,28 @@ int perfpred_workload_create(const perfpred_model* model, const char* fields, pe
     job.workload.validate();
     note(job.notes);
     asked->rate_cpu_for(job.workload);
-    *out = new_workload(std::move(job.workload));
+    *out = new_workload({std::move(job.workload), std::move(job.terms.job.unstated)});
   });
 }
 
 int perfpred_workload_from_key(const char* key, perfpred_workload** out) {
   return guarded([&] {
     given(out, "out");
-    *out = new_workload(Workload::from_key(given(key, "key")));
+    *out = new_workload({Workload::from_key(given(key, "key"))});
   });
 }
 
 int perfpred_workload_key(const perfpred_workload* workload, char* buffer, size_t capacity, size_t* needed) {
-  return guarded([&] { give_text(workloads().get(workload)->key(), buffer, capacity, needed); });
+  return guarded([&] { give_text(workloads().get(workload)->workload.key(), buffer, capacity, needed); });
 }
 
 int perfpred_workload_set(perfpred_workload* workload, const char* field, const char* value) {
   return guarded([&] {
-    Workload changed = with_field(*workloads().get(workload), given(field, "field"), given(value, "value"));
-    changed.validate();
-    workloads().replace(workload, std::make_shared<const Workload>(std::move(changed)));
+    auto changed = std::make_shared<AskedWorkload>(*workloads().get(workload));
+    changed->workload = with_field(changed->workload, given(field, "field"), given(value, "value"));
+    changed->workload.validate();
+    std::erase(changed->unstated, field);
+    workloads().replace(workload, std::move(changed));
   });
 }
 
@@ -356,7 +390,12 @@ int perfpred_predict(const perfpred_model* model, const perfpred_workload* workl
     const auto asked = models().get(model);
     const auto job = workloads().get(workload);
     given(seconds, "seconds");
-    const Prediction answer = asked->ask([&](const TimeRegressor& regressor) { return regressor.predict(*job); });
+    const Prediction answer = asked->ask([&](const TimeRegressor& regressor) {
+      JobVariants variants(regressor);
+      Prediction stated = variants.predict(job->workload);
+      stated.time_sec = Unstated(variants, job->workload, stated, job->unstated).widen(stated.time_sec);
+      return stated;
+    });
     seconds[0] = answer.time_sec.p05;
     seconds[1] = answer.time_sec.p50;
     seconds[2] = answer.time_sec.p95;
@@ -369,8 +408,9 @@ int perfpred_predict_many(const perfpred_model* model, const perfpred_workload* 
   return guarded([&] {
     const auto by = models().get(model);
     if (count > 0) given(asked, "workloads");
-    predict_all(*by, count, [&](std::size_t i, Workload& workload) { workload = *workloads().get(asked[i]); },
-                {p05, p50, p95});
+    predict_all(
+        *by, count, [&](std::size_t i) { return workloads().get(asked[i]); }, [](std::size_t, Workload&) {},
+        {p05, p50, p95});
   });
 }
 
@@ -383,7 +423,12 @@ int perfpred_predict_columns(const perfpred_model* model, const perfpred_workloa
       given(values, "values");
     }
     std::vector<FieldValues> columns;
-    for (std::size_t k = 0; k < field_count; ++k) columns.push_back(field_values(fields[k], values[k]));
+    for (std::size_t k = 0; k < field_count; ++k) {
+      columns.push_back(field_values(fields[k], values[k]));
+      const auto same = [&](const FieldValues& other) { return &other.column == &columns.back().column; };
+      if (std::count_if(columns.begin(), columns.end(), same) > 1)
+        throw InputError(fmt::format("{} is given twice", columns.back().column.name));
+    }
     predict_fields(model, workload, columns, count, {p05, p50, p95});
   });
 }
@@ -411,10 +456,7 @@ int perfpred_forecast(const perfpred_model* model, const char* request, char* bu
 int perfpred_aggregate(const char* options, char* buffer, size_t capacity, size_t* needed) {
   return guarded([&] {
     const nlohmann::json given_options = options_of(given(options, "options"));
-    check_names(given_options, {"runs", "merge", "logs", "label", "out", "rejected", "partial"});
-    AggregateInputs inputs{texts_option(given_options, "runs"), texts_option(given_options, "merge"),
-                           text_option(given_options, "logs")};
-    if (const std::string label = text_option(given_options, "label"); !label.empty()) inputs.label = label;
+    const AggregateInputs inputs = aggregate_inputs(given_options);
     std::vector<std::string> notes;
     const Aggregator aggregator = aggregate(inputs, notes);
     note(notes);
@@ -471,7 +513,7 @@ int perfpred_plan_workload(const perfpred_plan* plan, size_t index, perfpred_wor
     given(out, "out");
     if (index >= made->plan.runs.size())
       throw InputError(fmt::format("run {} of a plan with {} runs", index, made->plan.runs.size()));
-    *out = new_workload(made->plan.runs[index].workload);
+    *out = new_workload({made->plan.runs[index].workload});
   });
 }
 

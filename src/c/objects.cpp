@@ -55,8 +55,8 @@ Handles<perfpred_catalogue, const DeviceCatalogue>& catalogues() {
 
 Handles<perfpred_model, SharedModel>& models() { return kept_for_good<Handles<perfpred_model, SharedModel>>("model"); }
 
-Handles<perfpred_workload, const Workload>& workloads() {
-  return kept_for_good<Handles<perfpred_workload, const Workload>>("workload");
+Handles<perfpred_workload, const AskedWorkload>& workloads() {
+  return kept_for_good<Handles<perfpred_workload, const AskedWorkload>>("workload");
 }
 
 Handles<perfpred_plan, const MadePlan>& plans() {

@@ -49,6 +49,11 @@ class SharedModel {
   mutable std::shared_ptr<const ModelRequests> requests_;
 };
 
+struct AskedWorkload {
+  Workload workload;
+  std::vector<std::string> unstated = {};  ///< JobTerms::unstated
+};
+
 struct MadePlan {
   RunPlan plan;
   PlanTerms terms;
@@ -56,7 +61,7 @@ struct MadePlan {
 
 [[nodiscard]] Handles<perfpred_catalogue, const DeviceCatalogue>& catalogues();
 [[nodiscard]] Handles<perfpred_model, SharedModel>& models();
-[[nodiscard]] Handles<perfpred_workload, const Workload>& workloads();
+[[nodiscard]] Handles<perfpred_workload, const AskedWorkload>& workloads();
 [[nodiscard]] Handles<perfpred_plan, const MadePlan>& plans();
 
 /// The devices that the library knows, those of a file (null: none), and this machine's CPU if it has been measured.

@@ -257,20 +257,34 @@ std::optional<std::string> meant_name(std::span<const Device> devices, std::stri
   return std::nullopt;
 }
 
-/// The devices of an unknown one's class, by the letters of its name up to the first digit and that digit; else by the
-/// letters; else all.
-std::vector<const Device*> of_class(std::span<const Device> devices, std::string_view text) {
+/// The three of an unknown device's class whose names are the most alike: of the letters of its name up to the first
+/// digit and that digit, else of the letters; none without such letters.
+std::vector<const Device*> nearest_of_class(std::span<const Device> devices, std::string_view text) {
+  constexpr std::size_t most = 3;
   const std::string typed = plain(text);
   const std::size_t letters = std::min(typed.find_first_of("0123456789"), typed.size());
-  std::vector<const Device*> found;
-  for (const std::size_t length : {letters + 1, letters, std::size_t{0}}) {
-    if (length > typed.size() || (length == 0 && !found.empty())) continue;
+  std::vector<std::pair<std::size_t, const Device*>> found;
+  for (std::size_t length = letters + 1; length > 0 && length + 1 > letters && found.empty(); --length) {
+    if (length > typed.size()) continue;
     for (const Device& device : devices) {
-      if (plain(device.name).starts_with(typed.substr(0, length))) found.push_back(&device);
+      const std::string name = plain(device.name);
+      if (name.starts_with(typed.substr(0, length))) found.emplace_back(edit_distance(name, typed), &device);
     }
-    if (!found.empty()) break;
   }
-  return found;
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<const Device*> nearest;
+  for (const auto& [distance, device] : std::span(found).first(std::min(most, found.size()))) nearest.push_back(device);
+  return nearest;
+}
+
+/// `8xA100` without its count; empty for other texts.
+std::string_view without_count(std::string_view text) {
+  const std::size_t digits = text.find_first_not_of("0123456789");
+  if (digits == 0 || digits == std::string_view::npos) return {};
+  const std::size_t sign = text.find_first_not_of(' ', digits);
+  if (sign == std::string_view::npos || std::string_view("xX*").find(text[sign]) == std::string_view::npos) return {};
+  const std::size_t name = text.find_first_not_of(' ', sign + 1);
+  return name == std::string_view::npos ? std::string_view() : text.substr(name);
 }
 
 /// The share of the memory that NVIDIA's drivers leave. Cards for servers with GDDR keep their error correction in it:
@@ -335,12 +349,20 @@ bool ResolvedDevice::lacks_rates() const { return origin == DeviceOrigin::this_c
 const Device& ResolvedDevice::known() const {
   if (device != nullptr) return *device;
   if (origin == DeviceOrigin::ambiguous) {
-    throw InputError(fmt::format("device \"{}\" may be any of {}", shown(text), listed(catalogue->candidates(text))));
+    throw InputError(
+        fmt::format("device \"{}\" may be any of {}; name one", shown(text), listed(catalogue->candidates(text))));
+  }
+  if (const std::string_view one = without_count(text); !one.empty() && !catalogue->candidates(one).empty()) {
+    throw InputError(fmt::format("device \"{}\" is several, which are not predicted; take {}", shown(text),
+                                 listed(catalogue->candidates(one))));
   }
   const auto meant = meant_name(catalogue->devices(), text);
+  const auto nearest = nearest_of_class(catalogue->devices(), text);
   throw InputError(fmt::format(
-      "device \"{}\" is not known{}; write a row of it for --device-file, or take one of {}, cpu", shown(text),
-      meant ? fmt::format(" (did you mean \"{}\"?)", *meant) : "", listed(of_class(catalogue->devices(), text))));
+      "device \"{}\" is not known{}{}; perfpred-devices lists those that are, and --device-file takes a row "
+      "of another",
+      shown(text), meant ? fmt::format(" (did you mean \"{}\"?)", *meant) : "",
+      nearest.empty() || meant ? "" : "; the nearest are " + listed(nearest)));
 }
 
 const Device& ResolvedDevice::rated() const {

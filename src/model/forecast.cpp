@@ -16,7 +16,7 @@
 #include <memory>
 #include <utility>
 
-#include "model/lognormal.h"
+#include "model/unstated.h"
 #include "step/epoch_steps.h"
 #include "step/kept_steps.h"
 #include "workload/workload_columns.h"
@@ -93,55 +93,6 @@ Forecast priced(const Prediction& prediction, const Workload& workload, const Jo
   return job;
 }
 
-/// An interval that also holds what the unstated fields may be worth, and which of them are worth most.
-class Unstated {
- public:
-  Unstated(const TimeRegressor& model, const Workload& workload, const Prediction& stated,
-           const std::vector<std::string>& fields) {
-    if (stated.provenance == Provenance::runs || is_file_network(workload.network)) return;
-    const Workload usual;
-    for (const auto& [field, other] : others) {
-      if (std::find(fields.begin(), fields.end(), field) == fields.end()) continue;
-      if (field_text(workload, field) != field_text(usual, field)) continue;
-      if ((field == "software" && workload.compiled) ||
-          (field == "compiled" && workload.software != Software::pytorch)) {
-        continue;
-      }
-      const double sec = model.predict(with_field(workload, field, other)).time_sec.p50;
-      const double width = half_width_of_guess * std::abs(std::log(sec / stated.time_sec.p50));
-      if (width > least_width) widths_.emplace_back(field, width);
-    }
-    std::sort(widths_.begin(), widths_.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
-  }
-
-  [[nodiscard]] Quantiles widen(const Quantiles& stated) const {
-    double squares = 0;
-    for (const auto& [field, width] : widths_) squares += width * width;
-    return squares == 0 ? stated : widened(stated, std::hypot(half_width(stated), std::sqrt(squares)));
-  }
-
-  [[nodiscard]] std::vector<Narrowing> narrow_by(const Quantiles& answer) const {
-    constexpr std::size_t most = 2;
-    constexpr double least_gain = 0.98;  // of the width: what gains less is not worth asking for
-    std::vector<Narrowing> fields;
-    for (const auto& [field, width] : widths_) {
-      const double all = half_width(answer), narrowed = std::sqrt(std::max(0.0, all * all - width * width));
-      if (fields.size() == most || narrowed > least_gain * all) break;
-      fields.push_back({std::string(field), narrowed});
-    }
-    return fields;
-  }
-
- private:
-  // A guess is wrong in one of three cases, taken: the deviation of what it is worth is sqrt(1/3 * 2/3), and 90 % of
-  // a normal distribution lie within 1.645 of them.
-  static constexpr double half_width_of_guess = 1.645 * 0.471, least_width = 0.01;
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 4> others = {
-      {{"layout", "nhwc"}, {"compiled", "1"}, {"software", "xla"}, {"loader", "included"}}};
-
-  std::vector<std::pair<std::string_view, double>> widths_;  // half widths, the widest first
-};
-
 /// Seconds that the device takes at its peaks for a step's convolutions and products, each in the type of its operands.
 std::optional<double> products_at_peak(const OpGraph& step, const Device& device, Precision precision) {
   double sec = 0;
@@ -200,14 +151,14 @@ Forecast forecast(const TimeRegressor& model, const Workload& workload, const Jo
   const OpGraph* of_file = is_file_network(workload.network) ? &step : nullptr;  // such steps are not kept
   const ResolvedDevice device = model.devices().resolve(workload.device);
   std::vector<TimeTerm> breakdown;
-  Prediction prediction = model.predict(workload, &device, of_file, &breakdown);
-  const Unstated unstated(model, workload, prediction, terms.unstated);
+  JobVariants variants(model, &device, of_file);
+  Prediction prediction = variants.predict(workload, &breakdown);
+  const Unstated unstated(variants, workload, prediction, terms.unstated);
   prediction.time_sec = unstated.widen(prediction.time_sec);
   Forecast job = priced(prediction, workload, terms);
   job.narrow_by = unstated.narrow_by(prediction.time_sec);
-  job.step_sec = step_of(workload, job.prediction.time_sec, [&](const Workload& whole) {
-    return unstated.widen(model.predict(whole, &device, of_file, nullptr).time_sec);
-  });
+  job.step_sec = step_of(workload, job.prediction.time_sec,
+                         [&](const Workload& whole) { return unstated.widen(variants.predict(whole).time_sec); });
   job.breakdown = std::move(breakdown);
   const std::int64_t unknown = step.totals(OpKind::unknown).bytes() + step.totals(OpKind::custom).bytes();
   if (unknown > 0) job.unknown_bytes = static_cast<double>(unknown) / static_cast<double>(step.totals().bytes());

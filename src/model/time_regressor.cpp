@@ -324,18 +324,18 @@ TimeRegressor TimeRegressor::from_text(std::string_view text, const DeviceCatalo
 
 Prediction TimeRegressor::predict(const Workload& workload, const OpGraph* step,
                                   std::vector<TimeTerm>* breakdown) const {
-  return predict(workload, nullptr, step, breakdown);
+  return predict(workload, nullptr, step, breakdown, nullptr);
 }
 
 Prediction TimeRegressor::predict(const Workload& workload, const ResolvedDevice* known, const OpGraph* step,
-                                  std::vector<TimeTerm>* breakdown) const {
+                                  std::vector<TimeTerm>* breakdown, PredictedSteps* steps) const {
   workload.validate();
   const auto state = impl_->state.read();
   const auto own = state->own_route(workload);
   const ResolvedDevice device = own ? ResolvedDevice{} : known != nullptr ? *known : impl_->device_of(workload);
   const Route route = own ? *own : state->route(workload, device);
   if (route.group == nullptr) {
-    const OpRegression::Estimate estimate = state->ops->estimate(workload, device, step);
+    const OpRegression::Estimate estimate = state->ops->estimate(workload, device, step, steps);
     if (breakdown != nullptr) *breakdown = breakdown_of(estimate.prior, std::exp(estimate.log_sec));
     return state->finish(route, estimate);
   }

@@ -7,6 +7,7 @@
 
 #include "runs/run_row.h"
 #include "text/csv.h"
+#include "text/enum_names.h"
 #include "text/files.h"
 #include "text/json.h"
 
@@ -29,6 +30,12 @@ std::vector<std::string> add_log(Aggregator& aggregator, const std::string& file
 }
 
 }  // namespace
+
+Timing parse_counted(std::string_view text, std::string_view name) {
+  const auto counted = enumerator_named<Timing::steps>(text);
+  if (!counted) throw_bad_value({{}, 0, name}, text, "steps or epochs");
+  return *counted;
+}
 
 Aggregator aggregate(const AggregateInputs& inputs, std::vector<std::string>& notes) {
   if (inputs.runs.empty() && inputs.logs.empty() && inputs.merge.empty() && inputs.from.empty()) {

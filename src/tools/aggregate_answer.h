@@ -21,6 +21,9 @@ struct AggregateInputs {
   std::string runs_out = {};           ///< where their runs go as runs.csv; empty: nowhere
 };
 
+/// RunFacts::counted of `steps` or `epochs`. @param name  for messages @throws InputError for another word
+[[nodiscard]] Timing parse_counted(std::string_view text, std::string_view name);
+
 /// All inputs together. @param notes  gets lines that say what was skipped
 /// @throws InputError as Aggregator does, and if there is no input or none holds a run
 [[nodiscard]] Aggregator aggregate(const AggregateInputs& inputs, std::vector<std::string>& notes);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "step/epoch_steps.h"
 #include "workload/workload_columns.h"
@@ -45,6 +46,11 @@ auto answered(std::span<AskedRow> rows, const std::function<void(const Workload&
 std::vector<std::optional<JobAnswer>> answer_rows(const TimeRegressor& model, std::span<AskedRow> rows,
                                                   const AskedTerms& terms, bool images_given,
                                                   const std::function<void(const Workload&)>& prepare) {
+  std::set<std::string> devices;
+  for (const AskedRow& row : rows) {
+    if (row.workload) devices.insert(row.workload->device);
+  }
+  if (!terms.job.price_per_hour) check_priced(terms.prices, devices);
   return answered(rows, prepare,
                   [&](const Workload& workload) { return answer_job(model, workload, terms, images_given); });
 }

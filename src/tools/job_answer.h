@@ -49,7 +49,7 @@ struct AskedTerms {
 /// answer_job() of each row that has a workload; nothing for the others and for those that it refuses, whose error says
 /// why.
 /// @param prepare  called before each answer; an InputError of it is the row's, too
-/// @throws InputError, the first error, if no row has an answer
+/// @throws InputError, the first error, if no row has an answer; if there are prices and none is of a row's device
 [[nodiscard]] std::vector<std::optional<JobAnswer>> answer_rows(const TimeRegressor& model, std::span<AskedRow> rows,
                                                                 const AskedTerms& terms, bool images_given,
                                                                 const std::function<void(const Workload&)>& prepare);

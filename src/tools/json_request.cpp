@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "text/json.h"
+#include "text/json_object.h"
 #include "text/parse.h"
 #include "workload/workload_columns.h"
 
@@ -51,10 +52,17 @@ bool is_of_file(const WorkloadColumn& column) {
 }
 
 nlohmann::json parse_request(std::string_view text) {
-  auto request = parse_json<nlohmann::json>(text);
-  if (!request.is_object()) throw InputError("a request is a JSON object of workload fields");
+  auto request = parse_object(text, "a request is a JSON object of workload fields");
   if (request.contains("config") && request.contains("network")) throw InputError("network and config are both given");
   return request;
+}
+
+/// @param of_epochs  a term of epochs that is given; empty: none
+/// @throws InputError for terms that mean nothing to the job
+void check_terms(const AskedJob& asked, bool has_prices, std::string_view of_epochs) {
+  if (!of_epochs.empty() && !asked.images_given && is_captured_step(asked.workload.network))
+    throw InputError(fmt::format("{} needs train_images for a captured step", of_epochs));
+  if (has_prices && !asked.terms.job.price_per_hour) check_priced(asked.terms.prices, {asked.workload.device});
 }
 
 /// @param known  the terms that the request may have
@@ -92,20 +100,22 @@ AskedJob read(const ModelRequests& requests, std::string_view text, const AskedT
   asked.images_given = asked.images_given || is_given(fields, "train_images");
   asked.workload = requests.of_fields(fields);
   asked.terms.job.unstated = requests.unstated(fields);
-  if (!of_epochs.empty() && !asked.images_given && is_captured_step(asked.workload.network))
-    throw InputError(fmt::format("{} needs train_images for a captured step", of_epochs));
+  check_terms(asked, request.contains("prices"), of_epochs);
   return asked;
 }
 
 }  // namespace
 
 std::string option_text(std::string_view name, const nlohmann::json& value) {
+  constexpr std::array<std::string_view, 4> flags = {"compiled", "cuda_graph", "fit_advice", "pareto"};
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_boolean()) return value.get<bool>() ? "1" : "0";
-  if (!value.is_structured()) return dumped(value);
-  const bool numbers = value.is_array() && !value.empty() &&
-                       std::all_of(value.begin(), value.end(), [](const auto& one) { return one.is_number(); });
-  if (!numbers) throw_bad_value({{}, 0, name}, dumped(value), "a text, a number or a list of sizes");
+  if (value.is_boolean() && std::find(flags.begin(), flags.end(), name) != flags.end())
+    return value.get<bool>() ? "1" : "0";
+  if (value.is_number()) return dumped(value);
+  const bool sizes = name == "input" && value.is_array() && !value.empty() &&
+                     std::all_of(value.begin(), value.end(), [](const auto& one) { return one.is_number(); });
+  if (!sizes)
+    throw_bad_value({{}, 0, name}, dumped(value), name == "input" ? "a text or a list of sizes" : "a text or a number");
   std::string text;
   for (const auto& size : value) text += (text.empty() ? "" : "x") + dumped(size);
   return text;

@@ -29,14 +29,15 @@ struct AskedJob {
 /// out the advice and the largest batch. Values are texts, numbers, true and false, and lists of sizes for `input`;
 /// null stands for a field that is not given.
 /// @param terms  of requests that do not say otherwise
-/// @throws InputError for a text that is no such object, for a field or value as ModelRequests::of_fields(), and for a
-/// term of epochs where the samples of an epoch are not known
+/// @throws InputError for a text that is no such object, for prices without the device's, for a field or value as
+/// ModelRequests::of_fields(), and for a term of epochs where the samples of an epoch are not known
 [[nodiscard]] AskedJob read_request(const ModelRequests& requests, std::string_view text, const AskedTerms& terms = {});
 
 /// The same without terms. @throws InputError for a term, as for any field that a workload does not have
 [[nodiscard]] AskedJob read_workload(const ModelRequests& requests, std::string_view text);
 
-/// The text of a value, as an option has it. @throws InputError for an object, and a list of anything but numbers
+/// The text of a value, as an option has it. @throws InputError for what is neither a text nor a number, but for true
+/// and false of a flag, and a list of numbers for `input`
 [[nodiscard]] std::string option_text(std::string_view name, const nlohmann::json& value);
 
 /// Adds what a step file decides: its network and precision and, unless it is given or `swept`, its batch size.

@@ -132,7 +132,7 @@ std::vector<std::string> ModelRequests::devices(const std::string& asked) const 
 std::string ModelRequests::device(const std::string& asked) const {
   const std::vector<std::string> names = devices(asked);
   if (names.size() == 1) return names.front();
-  throw InputError(fmt::format("device \"{}\" may be any of {}", asked, fmt::join(names, ", ")));
+  throw InputError(fmt::format("device \"{}\" may be any of {}; name one", asked, fmt::join(names, ", ")));
 }
 
 void ModelRequests::check_one_device() const {

@@ -4,6 +4,9 @@
 #include <perfpred/error.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "text/csv.h"
 #include "text/json.h"
@@ -51,6 +54,12 @@ Prices prices_of(const nlohmann::json& value, const DeviceCatalogue& devices) {
     add(prices, item.key(), {item.value().get<double>(), {}}, devices, "prices: ");
   }
   return prices;
+}
+
+void check_priced(const Prices& prices, const std::set<std::string>& devices) {
+  if (prices.empty() || devices.empty()) return;
+  if (std::any_of(devices.begin(), devices.end(), [&](const std::string& one) { return prices.contains(one); })) return;
+  throw InputError(fmt::format("prices has no device \"{}\"", fmt::join(devices, "\" or \"")));
 }
 
 }  // namespace perfpred

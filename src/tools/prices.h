@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <map>
+#include <set>
 #include <string>
 
 namespace perfpred {
@@ -25,5 +26,8 @@ using Prices = std::map<std::string, Price, std::less<>>;
 
 /// The same of the value of an option `prices`: the path of such a table, or an object of prices by device.
 [[nodiscard]] Prices prices_of(const nlohmann::json& value, const DeviceCatalogue& devices);
+
+/// @throws InputError, which names the devices, if there are prices and none of these devices has one
+void check_priced(const Prices& prices, const std::set<std::string>& devices);
 
 }  // namespace perfpred

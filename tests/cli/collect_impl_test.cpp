@@ -98,6 +98,7 @@ TEST_F(Collect, MeasuresWhatTheModelAsksFor) {
 TEST_F(Collect, MeasuresLogsAndResumes) {
   const Finished first = collect(tiny);
   ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(first.err.find(" to go"), std::string::npos) << first.err;  // nobody watches
   const json document = json::parse(first.out);
   EXPECT_EQ(document["done"], 2);
   EXPECT_EQ(document["skipped"], 0);

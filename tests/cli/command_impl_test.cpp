@@ -218,18 +218,36 @@ TEST(HelpOfAProgram, IsRefusedWhereItIsNone) {
 }
 
 /// On a terminal, as `script` makes one.
+void expect_progress(const std::string& command, const std::string& at_end) {
+  const Finished on_terminal = shell("script -qec '" + command + " on_terminal.csv' /dev/null < /dev/null");
+  EXPECT_EQ(on_terminal.exit_code, 0) << on_terminal.out;
+  EXPECT_THAT(on_terminal.out, HasSubstr(at_end + ": 100 %, 0:00:00 left"));
+  const Finished in_pipe = shell(command + " in_pipe.csv 2>&1");
+  EXPECT_EQ(in_pipe.exit_code, 0) << in_pipe.out;
+  for (const char* shown : {":00 left", "[1/"}) EXPECT_THAT(in_pipe.out, ::testing::Not(HasSubstr(shown)));
+  for (const std::string& text : {on_terminal.out, in_pipe.out}) EXPECT_THAT(text, ::testing::Not(HasSubstr("\x1b[")));
+}
+
 TEST(Progress, IsShownOnATerminalOnly) {
   if (!is_installed("script")) GTEST_SKIP() << "no script (util-linux)";
-  const std::string command = program("evaluate") +
-                              " --runs-agg " PERFPRED_SOURCE_DIR
-                              "/data/intel_xeon_processor_2_threads/runs_agg.csv --kind linear --protocol kfold "
-                              "--folds 2 --repeats 2";
-  const Finished on_terminal = shell("script -qec '" + command + "' /dev/null < /dev/null");
-  EXPECT_EQ(on_terminal.exit_code, 0) << on_terminal.out;
-  EXPECT_THAT(on_terminal.out, HasSubstr("fitting: 100 %, 0:00:00 left"));
-  const Finished in_pipe = shell(command + " 2>&1");
-  EXPECT_THAT(in_pipe.out, ::testing::Not(HasSubstr(" left")));
-  for (const std::string& text : {on_terminal.out, in_pipe.out}) EXPECT_THAT(text, ::testing::Not(HasSubstr("\x1b[")));
+  const testing::TemporaryFolder folder;
+  const std::string in_folder = "cd " + folder.file("") + " && ";
+  expect_progress(in_folder + program("evaluate") +
+                      " --runs-agg " PERFPRED_SOURCE_DIR
+                      "/data/intel_xeon_processor_2_threads/runs_agg.csv --kind linear --protocol kfold --folds 2 "
+                      "--repeats 2 --out",
+                  "fitting");
+  if (!program("bench-layers").empty()) {
+    expect_progress(
+        in_folder + program("bench-layers") + " --device cpu --layer linear --num 2 --iter-benchmark 10 --out",
+        "layers");
+  }
+  if (!program("probe").empty()) {
+    expect_progress(in_folder + program("probe") +
+                        " --device cpu --budget-sec 3 --network squeezenet1_1 --batch-size 1 " +
+                        "--out here.json --layers-out",
+                    "measuring");
+  }
 }
 
 }  // namespace

@@ -162,6 +162,13 @@ TEST(Fit, ATableOfDevicesShowsMemoryAndPrice) {
   for (const char* part : {"memory GB", "of GB", "price", "does not fit", " fits"}) {
     EXPECT_THAT(table.out, HasSubstr(part));
   }
+  EXPECT_THAT(table.out, Not(HasSubstr("nan")));  // no price of an A100
+  for (const char* others : {"device=A100-SXM4-80GB,L40S", "batch_size=8,16"}) {
+    const bool of_batches = std::string(others).starts_with("batch");
+    expect_refusal(predict({"--network", "resnet50", of_batches ? "--device" : "--batch-size",
+                            of_batches ? "K80" : "8", "--sweep", others, "--prices", prices}),
+                   2, of_batches ? "prices has no device \"K80\"" : "prices has no device \"A100-SXM4-80GB\"");
+  }
   const Finished all =
       predict({"--network", "resnet50", "--batch-size", "64", "--precision", "bf16", "--sweep", "device=all"});
   EXPECT_EQ(all.exit_code, 0) << all.err;

@@ -63,6 +63,15 @@ void use_threads(StepTime& step, double share) {
   step.provenance = std::max(step.provenance, Provenance::family);
 }
 
+/// The workload whose step is the same kernels in a row, dispatched alike, without what is a factor of its time.
+Workload as_executed(Workload workload) {
+  workload.compiled = is_compiled(workload);
+  workload.software = Software::pytorch;
+  workload.loader = Loader::none;
+  workload.train_images = 1;
+  return workload;
+}
+
 }  // namespace
 
 double PriorEpoch::log_sec() const { return std::log(step.sec.p50 * steps); }
@@ -95,42 +104,59 @@ DeviceCatalogue OpPrior::with_own_devices(DeviceCatalogue devices) const {
   return devices;
 }
 
-StepAnswer OpPrior::answer(const Workload& workload, const ExecutedStep& step, const Device& device) const {
-  StepAnswer answer = OpModelAccess::predict(
-      *model_, {step, device, workload.precision, workload.cuda_graph, conditions_of(workload),
-                network_key(std::string(workload.network.family()), workload.input.back(), conditions_of(workload))});
+OpStep OpPrior::answer(const Workload& workload, const OpGraph* step, const Device& device,
+                       PredictedSteps& known) const {
+  const Workload executed = as_executed(workload);
+  const std::string key = executed.key();
+  auto found = known.by_key.find(key);
+  if (found == known.by_key.end()) {
+    const StepConditions how = conditions_of(executed);
+    const StepAnswer answer = OpModelAccess::predict(
+        *model_, {*executed_step(executed, device.kind, step), device, executed.precision, executed.cuda_graph, how,
+                  network_key(std::string(executed.network.family()), executed.input.back(), how)});
+    const MachineEffects& slopes = answer.slopes;
+    found = known.by_key
+                .emplace(key, OpStep{answer.time,
+                                     features_of(answer.kernels, executed.batch_size),
+                                     {slopes.compute, slopes.memory, slopes.host}})
+                .first;
+  }
+  OpStep answer = found->second;
+  const auto log_factor = [&](const Workload& of) {
+    return OpModelAccess::state(*model_).steps.of_conditions(words_of(conditions_of(of)));
+  };
+  scale(answer.time, std::exp(log_factor(workload) - log_factor(executed)));
   if (!is_compiled(workload)) return answer;
   // What a compiler cannot make faster it leaves as it is.
   Workload eager = workload;
   eager.compiled = false;
   eager.software = workload.software == Software::xla ? Software::tensorflow : Software::pytorch;
-  const double of_eager = this->answer(eager, *executed_step(eager, device.kind), device).time.sec.p50;
+  const double of_eager = this->answer(eager, step, device, known).time.sec.p50;
   if (of_eager < answer.time.sec.p50) scale(answer.time, of_eager / answer.time.sec.p50);
   return answer;
 }
 
-double OpPrior::steps_of(const Workload& workload, const Device& device, double step_sec) const {
+double OpPrior::steps_of(const Workload& workload, const Device& device, double step_sec, PredictedSteps& known) const {
   const EpochSteps steps = epoch_steps(workload);
   if (steps.rest == 0 || steps.hide_the_last() || is_captured_step(workload.network)) return steps.by_samples();
   Workload last = workload;
   last.batch_size = steps.rest;
-  return static_cast<double>(steps.full) +
-         answer(last, *executed_step(last, device.kind), device).time.sec.p50 / step_sec;
+  return static_cast<double>(steps.full) + answer(last, nullptr, device, known).time.sec.p50 / step_sec;
 }
 
-PriorEpoch OpPrior::epoch(const Workload& workload, const ResolvedDevice& resolved, const OpGraph* step) const {
+PriorEpoch OpPrior::epoch(const Workload& workload, const ResolvedDevice& resolved, const OpGraph* step,
+                          PredictedSteps* known) const {
   workload.validate();
   if (workload.device == "unknown") throw InputError("device is missing");
   const Device& device = resolved.rated();
   check_device(workload, resolved);
-  PriorEpoch epoch;
-  StepAnswer answer = this->answer(workload, *executed_step(workload, device.kind, step), device);
-  epoch.step = std::move(answer.time);
-  epoch.steps = steps_of(workload, device, epoch.step.sec.p50);
+  PredictedSteps own;
+  PredictedSteps& steps = known != nullptr ? *known : own;
+  OpStep answer = this->answer(workload, step, device, steps);
+  PriorEpoch epoch{std::move(answer.time), 1, answer.features, answer.slopes};
+  epoch.steps = steps_of(workload, device, epoch.step.sec.p50, steps);
   if (workload.threads && device.sms && *workload.threads != *device.sms)
     use_threads(epoch.step, *workload.threads / *device.sms);
-  epoch.slopes = {answer.slopes.compute, answer.slopes.memory, answer.slopes.host};
-  epoch.features = features_of(answer.kernels, workload.batch_size);
   return epoch;
 }
 

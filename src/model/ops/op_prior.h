@@ -7,13 +7,13 @@
 
 #include <Eigen/Core>
 
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace perfpred {
-
-struct StepAnswer;
 
 /// Features of any network's training step, for the residual process. Each is divided by its length scale: the distance
 /// over which errors of the op model were found to be similar.
@@ -34,6 +34,18 @@ using OpFeatures = Eigen::Matrix<double, OpFeature::count, 1>;
 
 /// By a machine's effects: computing, memory, host.
 using ByEffect = Eigen::Vector3d;
+
+/// A step as an op model expects it.
+struct OpStep {
+  StepTime time;
+  OpFeatures features = OpFeatures::Zero();
+  ByEffect slopes = ByEffect::Zero();  ///< of the logarithm of its time, by a standard deviation of each effect
+};
+
+/// What one op model was asked for on one device: workloads whose steps are the same kernels share an entry.
+struct PredictedSteps {
+  std::map<std::string, OpStep> by_key;  ///< of the workload that stands for them
+};
 
 /// An epoch of a workload as an op model expects it.
 struct PriorEpoch {
@@ -65,12 +77,16 @@ class OpPrior {
 
   /// @param device  what workload.device means
   /// @param step    workload.graph(), or null if it has not been made
+  /// @param known   steps that need not be predicted again, and where new ones go; null: none
   /// @throws InputError as Workload::graph(), ResolvedDevice::rated(), OpTimeModel::predict() and check_device()
-  [[nodiscard]] PriorEpoch epoch(const Workload& workload, const ResolvedDevice& device, const OpGraph* step) const;
+  [[nodiscard]] PriorEpoch epoch(const Workload& workload, const ResolvedDevice& device, const OpGraph* step,
+                                 PredictedSteps* known = nullptr) const;
 
  private:
-  [[nodiscard]] StepAnswer answer(const Workload& workload, const ExecutedStep& step, const Device& device) const;
-  [[nodiscard]] double steps_of(const Workload& workload, const Device& device, double step_sec) const;
+  [[nodiscard]] OpStep answer(const Workload& workload, const OpGraph* step, const Device& device,
+                              PredictedSteps& known) const;
+  [[nodiscard]] double steps_of(const Workload& workload, const Device& device, double step_sec,
+                                PredictedSteps& known) const;
 
   std::shared_ptr<const OpTimeModel> model_;
 };

@@ -345,8 +345,8 @@ OpRegression::Correction OpRegression::correction_by(const NearestRows& rows, co
 }
 
 OpRegression::Estimate OpRegression::estimate(const Workload& workload, const ResolvedDevice& device,
-                                              const OpGraph* step) const {
-  Estimate estimate{prior_->epoch(workload, device, step)};
+                                              const OpGraph* step, PredictedSteps* known) const {
+  Estimate estimate{prior_->epoch(workload, device, step, known)};
   const OpInput input = input_of(workload, estimate.prior);
   estimate.log_sec = estimate.prior.log_sec();
   estimate.variance = spread_.covariance(input, input);

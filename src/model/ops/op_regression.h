@@ -103,8 +103,9 @@ class OpRegression {
     double log_sec = 0, variance = 0;
     [[nodiscard]] Quantiles quantiles() const;
   };
-  /// @param device, step  as for OpPrior::epoch()
-  [[nodiscard]] Estimate estimate(const Workload& workload, const ResolvedDevice& device, const OpGraph* step) const;
+  /// @param device, step, known  as for OpPrior::epoch()
+  [[nodiscard]] Estimate estimate(const Workload& workload, const ResolvedDevice& device, const OpGraph* step,
+                                  PredictedSteps* known = nullptr) const;
 
   /// Measurement noise excluded. @throws InputError as OpPrior::epoch()
   [[nodiscard]] JointNormal joint(std::span<const Workload> workloads, const DeviceCatalogue& devices) const;

@@ -97,22 +97,9 @@ Device device_of(c10::Device device, const DeviceCatalogue& catalogue) {
                                ambiguous ? "one of several in the catalogue" : "not in the catalogue"));
 }
 
-ProbeMeasurement measure(const ProbeOptions& options, const DeviceCatalogue& catalogue,
-                         const std::function<bool()>& stop) {
-  if (!(options.budget_sec > 0)) throw InputError(fmt::format("budget {} s is not positive", options.budget_sec));
-  const c10::Device device = runtime_device(options.device);
-  if (device.is_cpu() && options.precision == Precision::tf32) throw InputError("precision tf32 needs a CUDA device");
-  use_cpu_threads(device);
-  ProbeMeasurement measured;
-  const auto begin = Clock::now();
-  measured.probe.device = device_of(device, catalogue);
-  measured.probe.precision = options.precision;
-  std::optional<LayerRecorder> table;
-  if (!options.table.empty()) table.emplace(options.table);
-  const auto over = [&] { return stop() || seconds_since(begin) > options.budget_sec; };
-  for (const auto measure : {measure_host, measure_floor, measure_bandwidth}) {
-    if (!over()) guard_torch([&] { measure(measured, device); });
-  }
+/// Layers until it is over, or all of them.
+void measure_layers(ProbeMeasurement& measured, c10::Device device, const ProbeOptions& options,
+                    std::optional<LayerRecorder>& table, Clock::time_point begin, const std::function<bool()>& over) {
   for (std::size_t i = 0; i < options.layers.size(); ++i) {
     const auto layers_left = static_cast<double>(options.layers.size() - i);
     const double share = (options.budget_sec - seconds_since(begin)) / layers_left;
@@ -129,7 +116,31 @@ ProbeMeasurement measure(const ProbeOptions& options, const DeviceCatalogue& cat
     } else {
       ++measured.left_out;
     }
+    if (options.progress && i + 1 < options.layers.size() && !over()) {
+      const double of_layers = static_cast<double>(i + 1) / static_cast<double>(options.layers.size());
+      options.progress(std::max(of_layers, seconds_since(begin) / options.budget_sec));
+    }
   }
+  if (options.progress) options.progress(1);
+}
+
+ProbeMeasurement measure(const ProbeOptions& options, const DeviceCatalogue& catalogue,
+                         const std::function<bool()>& stop) {
+  if (!(options.budget_sec > 0)) throw InputError(fmt::format("budget {} s is not positive", options.budget_sec));
+  const c10::Device device = runtime_device(options.device);
+  if (device.is_cpu() && options.precision == Precision::tf32) throw InputError("precision tf32 needs a CUDA device");
+  use_cpu_threads(device);
+  ProbeMeasurement measured;
+  const auto begin = Clock::now();
+  measured.probe.device = device_of(device, catalogue);
+  measured.probe.precision = options.precision;
+  std::optional<LayerRecorder> table;
+  if (!options.table.empty()) table.emplace(options.table);
+  const auto over = [&] { return stop() || seconds_since(begin) > options.budget_sec; };
+  for (const auto measure : {measure_host, measure_floor, measure_bandwidth}) {
+    if (!over()) guard_torch([&] { measure(measured, device); });
+  }
+  measure_layers(measured, device, options, table, begin, over);
   measured.used_sec = seconds_since(begin);
   return measured;
 }

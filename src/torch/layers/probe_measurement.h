@@ -18,6 +18,7 @@ struct ProbeOptions {
   double budget_sec = 20;
   std::vector<LayerCase> layers;  ///< in the order of their importance
   std::string table;              ///< a table of layers that gets a row for each as it is measured; empty: none
+  std::function<void(double share)> progress = nullptr;  ///< called after each layer with the share of the work done
 };
 
 struct ProbeMeasurement {

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/unstated.h"
+
+#include <perfpred/error.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "model/lognormal.h"
+#include "workload/workload_columns.h"
+
+namespace perfpred {
+namespace {
+
+// A guess is wrong in one of three cases, taken: the deviation of what it is worth is sqrt(1/3 * 2/3), and 90 % of
+// a normal distribution lie within 1.645 of them.
+constexpr double half_width_of_guess = 1.645 * 0.471, least_width = 0.01;
+
+struct Guess {
+  std::string_view field, usual, other;
+};
+constexpr std::array<Guess, 4> guesses = {{{"layout", "nchw", "nhwc"},
+                                           {"compiled", "0", "1"},
+                                           {"software", "pytorch", "xla"},
+                                           {"loader", "none", "included"}}};
+
+/// Those of the fields that a workload has its usual values of, and may have others.
+std::vector<Guess> guesses_of(const Workload& workload, const Prediction& stated, std::span<const std::string> fields) {
+  if (stated.provenance == Provenance::runs || is_file_network(workload.network)) return {};
+  std::vector<Guess> made;
+  for (const Guess& guess : guesses) {
+    if (std::find(fields.begin(), fields.end(), guess.field) == fields.end()) continue;
+    if (field_text(workload, guess.field) != guess.usual) continue;
+    if ((guess.field == "software" && workload.compiled) ||
+        (guess.field == "compiled" && workload.software != Software::pytorch)) {
+      continue;
+    }
+    made.push_back(guess);
+  }
+  return made;
+}
+
+Quantiles with_half_width(const Quantiles& stated, double width) {
+  return width == 0 ? stated : widened(stated, std::hypot(half_width(stated), width));
+}
+
+}  // namespace
+
+Unstated::Unstated(JobVariants& variants, const Workload& workload, const Prediction& stated,
+                   std::span<const std::string> fields) {
+  for (const auto& [field, usual, other] : guesses_of(workload, stated, fields)) {
+    const double sec = variants.predict(with_field(workload, field, other)).time_sec.p50;
+    const double width = half_width_of_guess * std::abs(std::log(sec / stated.time_sec.p50));
+    if (width > least_width) widths_.emplace_back(field, width);
+  }
+  std::sort(widths_.begin(), widths_.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+}
+
+double Unstated::half_width() const {
+  double squares = 0;
+  for (const auto& [field, width] : widths_) squares += width * width;
+  return std::sqrt(squares);
+}
+
+Quantiles Unstated::widen(const Quantiles& stated) const { return with_half_width(stated, half_width()); }
+
+std::vector<Narrowing> Unstated::narrow_by(const Quantiles& answer) const {
+  constexpr std::size_t most = 2;
+  constexpr double least_gain = 0.98;  // of the width: what gains less is not worth asking for
+  std::vector<Narrowing> fields;
+  for (const auto& [field, width] : widths_) {
+    const double all = perfpred::half_width(answer), narrowed = std::sqrt(std::max(0.0, all * all - width * width));
+    if (fields.size() == most || narrowed > least_gain * all) break;
+    fields.push_back({std::string(field), narrowed});
+  }
+  return fields;
+}
+
+Quantiles ManyUnstated::widen(const Workload& workload, const Prediction& stated, std::span<const std::string> fields) {
+  std::vector<std::string> guessed;
+  for (const Guess& guess : guesses_of(workload, stated, fields)) guessed.emplace_back(guess.field);
+  if (guessed.empty()) return stated.time_sec;
+  const auto below = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(workload.batch_size)));
+  const double of_below = half_width(workload, below, guessed);
+  if (below == workload.batch_size) return with_half_width(stated.time_sec, of_below);
+  const double share = std::log2(static_cast<double>(workload.batch_size) / static_cast<double>(below));
+  double of_above = of_below;
+  try {
+    of_above = half_width(workload, 2 * below, guessed);
+  } catch (const InputError&) {  // too large a batch for any device
+  }
+  return with_half_width(stated.time_sec, of_below + share * (of_above - of_below));
+}
+
+double ManyUnstated::half_width(Workload workload, std::int64_t batch_size, std::span<const std::string> fields) {
+  workload.batch_size = batch_size;
+  std::string key = workload.key();
+  for (const std::string& field : fields) key += " " + field;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = half_widths_.find(key); found != half_widths_.end()) return found->second;
+  }
+  JobVariants variants(model_);
+  const double width = Unstated(variants, workload, variants.predict(workload), fields).half_width();
+  const std::lock_guard lock(mutex_);
+  return half_widths_.emplace(std::move(key), width).first->second;
+}
+
+}  // namespace perfpred

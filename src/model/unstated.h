@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/forecast.h>
+#include <perfpred/prediction.h>
+#include <perfpred/time_regressor.h>
+
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/ops/op_view.h"
+
+namespace perfpred {
+
+/// Asks a model for one job and variants of it on its device; what their steps share is predicted once.
+class JobVariants {
+ public:
+  /// @param device  what the job's device means to the model; null: it is looked up where no runs answer
+  /// @param step    graph() of the job's file, if the caller has it
+  explicit JobVariants(const TimeRegressor& model, const ResolvedDevice* device = nullptr,
+                       const OpGraph* step = nullptr)
+      : model_(model), device_(device), step_(step) {}
+
+  /// @param breakdown  as for TimeRegressor::predict()
+  [[nodiscard]] Prediction predict(const Workload& variant, std::vector<TimeTerm>* breakdown = nullptr) {
+    return model_.predict(variant, device_, step_, breakdown, &steps_);
+  }
+
+ private:
+  const TimeRegressor& model_;
+  const ResolvedDevice* device_;
+  const OpGraph* step_;
+  PredictedSteps steps_;
+};
+
+/// What the fields of a job that nobody stated may be worth (JobTerms::unstated), and which of them are worth most.
+class Unstated {
+ public:
+  /// @param stated  the job's prediction
+  Unstated(JobVariants& variants, const Workload& workload, const Prediction& stated,
+           std::span<const std::string> fields);
+
+  /// Of the logarithm of time, 90 %.
+  [[nodiscard]] double half_width() const;
+  /// An interval that also holds what the fields may be worth.
+  [[nodiscard]] Quantiles widen(const Quantiles& stated) const;
+  /// @param answer  what widen() gave
+  [[nodiscard]] std::vector<Narrowing> narrow_by(const Quantiles& answer) const;
+
+ private:
+  std::vector<std::pair<std::string_view, double>> widths_;  // half widths, the widest first
+};
+
+/// Unstated of many predictions of one model, from any number of threads. Workloads that differ in their batch sizes
+/// alone share some: half widths are those of powers of two, between them those of the logarithm in between.
+class ManyUnstated {
+ public:
+  explicit ManyUnstated(const TimeRegressor& model) : model_(model) {}
+
+  [[nodiscard]] Quantiles widen(const Workload& workload, const Prediction& stated,
+                                std::span<const std::string> fields);
+
+ private:
+  [[nodiscard]] double half_width(Workload workload, std::int64_t batch_size, std::span<const std::string> fields);
+
+  const TimeRegressor& model_;
+  std::mutex mutex_;
+  std::map<std::string, double> half_widths_;  // by key and fields
+};
+
+}  // namespace perfpred
