@@ -584,7 +584,7 @@ const TransformerDescription* find_config(std::string_view name) {
 
 std::string add_config(const std::string& path) {
   TransformerDescription description = read_config(read_file(path), path);
-  const std::string name = "config:" + file_hash(path);
+  std::string name = "config:" + file_hash(path);
   const std::lock_guard lock(configs_mutex);
   configs_read().insert_or_assign(name, description);
   return name;
