@@ -54,6 +54,10 @@ void print_memory(const Forecast& job) {
              gigabytes(job.memory->device.upper));
   if (job.usable_bytes) fmt::print(" of {} GB", gigabytes(*job.usable_bytes));
   fmt::print("{}{}\n", job.verdict ? ", " : "", job.verdict ? in_words(*job.verdict) : "");
+  if (job.memory->reserved.p50 != job.memory->device.p50) {
+    fmt::print("  {:<12} {:>12} GB of it tensors, {} GB reserved by PyTorch\n", "", gigabytes(job.memory->tensors.p50),
+               gigabytes(job.memory->reserved.p50));
+  }
   if (job.largest_batch) fmt::print("  {:<12} {:>12}\n", "largest batch", *job.largest_batch);
 }
 
@@ -69,13 +73,25 @@ void print_advice(const std::vector<FitAdvice>& advice) {
   }
 }
 
+void line(const char* name, const Quantiles& q, const char* unit) {
+  fmt::print("  {:<12} {:>12.4g} {}  (90 %: {:.4g} .. {:.4g})\n", name, q.p50, unit, q.p05, q.p95);
+}
+
+void print_step(const JobAnswer& answer) {
+  for (const std::string& field : answer.assumed) {
+    fmt::print("  {:<12} {:>12} {}\n", "assumed", cli::WorkloadOptions::option_of(field),
+               field_text(answer.workload, field));
+  }
+  line("step", answer.job.step_sec, "s");
+  if (answer.batches > 1) {
+    fmt::print("  {:<12} {:>12} batches of {}\n", "", answer.batches, answer.workload.batch_size);
+  }
+}
+
 void print(const JobAnswer& answer) {
   const Forecast& job = answer.job;
   fmt::print("{}\n", answer.key);
-  const auto line = [](const char* name, const Quantiles& q, const char* unit) {
-    fmt::print("  {:<12} {:>12.4g} {}  (90 %: {:.4g} .. {:.4g})\n", name, q.p50, unit, q.p05, q.p95);
-  };
-  line("step", job.step_sec, "s");
+  print_step(answer);
   if (answer.knows_epoch) line("epoch", job.prediction.time_sec, "s");
   line("throughput", job.images_per_sec, throughput_unit(std::span(&answer.workload, 1)));
   if (job.tokens_per_sec) line("", *job.tokens_per_sec, "tokens/s");

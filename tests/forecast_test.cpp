@@ -3,16 +3,20 @@
 #include <perfpred/error.h>
 #include <perfpred/executed_step.h>
 #include <perfpred/forecast.h>
+#include <perfpred/network.h>
 #include <perfpred/roofline.h>
+#include <perfpred/step_file.h>
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "made_up_rows.h"
 #include "refusal.h"
+#include "temporary_folder.h"
 
 namespace perfpred {
 namespace {
@@ -129,6 +133,55 @@ TEST(Forecast, WhatIsNotStatedWidensTheIntervalByWhatItIsWorth) {
 
 /// Convolutions of 3x3 in single precision apart, which Winograd's algorithm computes with up to four times fewer
 /// products (Lavin and Gray 2016, F(4x4, 3x3)).
+void expect_no_faster_than_roofline(const TimeRegressor& model, const Workload& job) {
+  const Device on = DeviceCatalogue().find(job.device);
+  const OpGraph step = job.graph();
+  const auto limits = limits_if_known(on, execute(step, on.kind), job.precision);
+  if (!limits) return;
+  const bool single = job.precision == Precision::fp32 || (job.precision == Precision::tf32 && !on.tf32_tflops);
+  const bool winograd = single && step.totals(OpKind::convolution).ops > 0;
+  const double least = winograd ? std::max(limits->memory_sec, limits->compute_sec / 4) : limits->time_sec;
+  EXPECT_GE(forecast(model, job).step_sec.p50, least) << job.key();
+}
+
+TEST(Forecast, NoNetworkOfTheZooIsFasterThanItsRoofline) {
+  const TimeRegressor model = TimeRegressor::standard();
+  for (const std::string_view network : zoo_networks()) {
+    for (const char* device : {"T4", "A100-SXM4-80GB", "H200", "MI300X"}) {
+      for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+        Workload job = Workload::zoo(network, 8);
+        if (job.input.size() == 1) job.input = {128};
+        job.device = device;
+        job.precision = precision;
+        expect_no_faster_than_roofline(model, job);
+      }
+    }
+  }
+}
+
+TEST(Forecast, NoCapturedStepIsFasterThanItsRoofline) {
+  const testing::TemporaryFolder folder;
+  const TimeRegressor model = TimeRegressor::standard();
+  for (const char* network : {"resnet18", "gpt2"}) {
+    Workload job = Workload::zoo(network, 8);
+    if (job.input.size() == 1) job.input = {128};
+    const std::string file = folder.file(std::string(network) + ".json");
+    write_step(file, Precision::bf16, {8}, [&](std::int64_t batch) {
+      job.batch_size = batch;
+      job.precision = Precision::bf16;
+      return job.graph();
+    });
+    Workload captured;
+    captured.network = add_graph(file).name();
+    captured.batch_size = 8;
+    captured.precision = Precision::bf16;
+    for (const char* device : {"T4", "A100-SXM4-80GB", "H200", "MI300X"}) {
+      captured.device = device;
+      expect_no_faster_than_roofline(model, captured);
+    }
+  }
+}
+
 TEST(Forecast, NoStepIsFasterThanItsRoofline) {
   const TimeRegressor model = TimeRegressor::standard();
   for (const char* network :
@@ -141,15 +194,7 @@ TEST(Forecast, NoStepIsFasterThanItsRoofline) {
           job.device = device;
           job.precision = precision;
           job.optimizer = Optimizer::adamw;
-          const Device on = DeviceCatalogue().find(device);
-          const auto limits = limits_if_known(on, execute(job.graph(), on.kind), precision);
-          if (!limits) continue;
-          const bool single = precision == Precision::fp32 || (precision == Precision::tf32 && !on.tf32_tflops);
-          const bool winograd = single && job.graph().totals(OpKind::convolution).ops > 0;
-          const double least = winograd ? std::max(limits->memory_sec, limits->compute_sec / 4) : limits->time_sec;
-          const Forecast answer = forecast(model, job);
-          const double step_sec = answer.prediction.time_sec.p50 / static_cast<double>(job.steps_per_epoch());
-          EXPECT_GE(step_sec, least) << network << " " << device << " " << to_string(precision) << " " << batch;
+          expect_no_faster_than_roofline(model, job);
         }
       }
     }

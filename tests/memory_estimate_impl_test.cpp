@@ -258,7 +258,9 @@ TEST(MemoryEstimate, SaysWhenNothingFits) {
 TEST(MemoryEstimate, FitsOnlyIfTheUpperBoundDoes) {
   Device device = device_of(10);
   MemoryEstimate estimate;
-  estimate.device = {8'000'000'000, 9'000'000'000};
+  estimate.tensors = {7'500'000'000, 8'000'000'000};
+  estimate.context = 500'000'000;
+  estimate.device = {8'700'000'000, 9'000'000'000};  // 700 MB of unused blocks, which go back before memory runs out
   EXPECT_EQ(estimate.verdict(device), MemoryVerdict::fits);
   EXPECT_EQ(estimate.verdict(device, 1'000'000'000), MemoryVerdict::fits);
   EXPECT_EQ(estimate.verdict(device, 1'000'000'001), MemoryVerdict::only_just);

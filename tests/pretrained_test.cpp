@@ -17,6 +17,7 @@
 #include <string>
 #include <utility>
 
+#include "refusal.h"
 #include "temporary_folder.h"
 
 namespace perfpred {
@@ -141,6 +142,51 @@ TEST(Pretrained, AConfigIsANetwork) {
   EXPECT_EQ(workload.params(), 3'311'360);
   EXPECT_EQ(workload.graph().totals().conv_matmul_flops, 9'261'023'232);
   EXPECT_EQ(Workload::from_key(workload.key()), workload);
+}
+
+TEST(Pretrained, AFileSaysHowManyLayersThereAre) {
+  const testing::TemporaryFolder folder;
+  for (const auto& [key, message] :
+       {std::pair("\"num_hidden_layers\": 3, ", "config.json: num_hidden_layers is missing"),
+        {"\"hidden_size\": 256,", "config.json: hidden_size is missing"}}) {
+    std::string text = small_llama;
+    text.erase(text.find(key), std::string(key).size());
+    EXPECT_THAT(testing::refusal([&] { (void)add_config(folder.write("config.json", text)); }),
+                ::testing::HasSubstr(message));
+  }
+}
+
+TEST(Pretrained, PackedWeightsOfAFileAreNotTakenForOthers) {
+  const testing::TemporaryFolder folder;
+  const auto asked = [&](const char* quantization, Weights weights) {
+    std::string text = small_llama;
+    text.insert(1, quantization);
+    Workload workload = Workload::zoo(add_config(folder.write("config.json", text)), 2, {256});
+    workload.weights = weights;
+    if (weights == Weights::int4) workload.adapter = "lora:r=16,targets=all";
+    return testing::refusal([&] { (void)workload.graph(); });
+  };
+  const char* gptq = R"("quantization_config": {"quant_method": "gptq", "bits": 4},)";
+  EXPECT_THAT(asked(gptq, Weights::as_precision),
+              ::testing::HasSubstr("has a quantization_config (gptq, 4 bits): --w"));
+  EXPECT_THAT(
+      asked(R"("quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": true},)", Weights::as_precision),
+      ::testing::HasSubstr("(bitsandbytes, 8 bits)"));
+  EXPECT_EQ(asked(gptq, Weights::int4), "");
+  EXPECT_EQ(asked(gptq, Weights::bf16), "");
+  EXPECT_EQ(asked("", Weights::as_precision), "");
+}
+
+TEST(Pretrained, TheNearestArchitectureIsOfTheSameType) {
+  const testing::TemporaryFolder folder;
+  for (const auto& [name, type, nearest] : {std::tuple("BertForSequenceClassification", "bert", "BertForMaskedLM"),
+                                            {"BertModel", "bert", "BertForMaskedLM"},
+                                            {"RobertaForSequenceClassification", "roberta", "RobertaForMaskedLM"},
+                                            {"LlamaForSequenceClassification", "llama", "LlamaForCausalLM"}}) {
+    const std::string text = std::string(R"({"architectures": [")") + name + R"("], "model_type": ")" + type + "\"}";
+    EXPECT_THAT(testing::refusal([&] { (void)add_config(folder.write("config.json", text)); }),
+                ::testing::EndsWith(std::string("; the nearest is ") + nearest));
+  }
 }
 
 /// What perfpred.capture recorded of transformers' and peft's modules (scripts/config_zoo.py --store).

@@ -45,7 +45,8 @@ struct MemoryBound {
 };
 
 /// Whether a job fits a device: the upper bound of what the device shows is within what a program can have; only the
-/// expected value is; or neither.
+/// tensors that are expected and the context are, so that it fits if the allocator gives its unused blocks back; or
+/// neither.
 enum class MemoryVerdict { fits, only_just, does_not_fit };
 
 [[nodiscard]] PERFPRED_API std::string_view to_string(MemoryVerdict verdict);

@@ -26,6 +26,9 @@ class PERFPRED_API StepFile {
   [[nodiscard]] const std::vector<std::string>& notes() const;
   [[nodiscard]] std::vector<std::int64_t> sample() const;  ///< sizes of its first input, without the batch; or empty
 
+  /// Of a sample: those of the integers [batch, positions] that its first embedding is of; 0 without one.
+  [[nodiscard]] std::int64_t positions() const;
+
   /// The step with a batch of this size.
   /// @throws InputError for another size than batch_size() if only that was captured, and as add_tensor() does
   [[nodiscard]] OpGraph graph(std::int64_t batch_size) const;

@@ -221,6 +221,32 @@ class Found(Captures):
         self.assertIn([2, 60], shapes(document, product))
         self.assertEqual(shapes(document, product, "outputs"), [[20, 5]])
 
+    def test_sparse_and_nested_tensors_are_refused_in_a_line(self):
+        edges, rows = torch.randint(0, 20, (2, 60)), [torch.ones(3, 6), torch.ones(5, 6)]
+        layer = nn.Linear(6, 5)
+
+        def coalesced():
+            adjacency = torch.sparse_coo_tensor(edges, torch.ones(60), (20, 20)).coalesce()
+            torch.sparse.mm(adjacency, layer(torch.ones(20, 6))).sum().backward()
+
+        def on_gpu():
+            adjacency = torch.sparse_coo_tensor(edges, torch.ones(60), (20, 20), device="cuda")
+            torch.sparse.mm(adjacency, layer(torch.ones(20, 6))).sum().backward()
+
+        def nested():
+            layer(torch.nested.nested_tensor(rows)).to_padded_tensor(0.0).sum().backward()
+
+        def jagged_on_gpu():
+            layer(torch.nested.nested_tensor(rows, layout=torch.jagged, device="cuda")).values().sum().backward()
+
+        def jagged_to_gpu():
+            layer(torch.nested.nested_tensor(rows, layout=torch.jagged).cuda()).values().sum().backward()
+
+        for step in (coalesced, on_gpu, nested, jagged_on_gpu, jagged_to_gpu):
+            with self.subTest(step.__name__):
+                with self.assertRaisesRegex(perfpred.CaptureError, "test_kinds.py:[0-9]+: sparse and nested.*--execute"):
+                    self.captured(step)
+
     def test_flex_attention_is_one_operator(self):
         from torch.nn.attention.flex_attention import flex_attention
 

@@ -421,7 +421,7 @@ std::optional<MemoryVerdict> MemoryEstimate::verdict(const Device& on, std::int6
   if (!usable) return std::nullopt;
   const std::int64_t left = *usable - reserved_by_others;
   if (device.upper <= left) return MemoryVerdict::fits;
-  return device.p50 <= left ? MemoryVerdict::only_just : MemoryVerdict::does_not_fit;
+  return tensors.p50 + context <= left ? MemoryVerdict::only_just : MemoryVerdict::does_not_fit;
 }
 
 std::optional<TrainingJob> TrainingJob::on(const Device& device, Precision precision) {

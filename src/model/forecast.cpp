@@ -18,6 +18,7 @@
 
 #include "model/unstated.h"
 #include "step/epoch_steps.h"
+#include "step/graph_folder.h"
 #include "step/kept_steps.h"
 #include "workload/workload_columns.h"
 
@@ -160,7 +161,7 @@ Forecast forecast(const TimeRegressor& model, const Workload& workload, const Jo
   job.step_sec = step_of(workload, job.prediction.time_sec,
                          [&](const Workload& whole) { return unstated.widen(variants.predict(whole).time_sec); });
   job.breakdown = std::move(breakdown);
-  const std::int64_t unknown = step.totals(OpKind::unknown).bytes() + step.totals(OpKind::custom).bytes();
+  const std::int64_t unknown = step.totals(OpKind::unknown).bytes();
   if (unknown > 0) job.unknown_bytes = static_cast<double>(unknown) / static_cast<double>(step.totals().bytes());
   job.bound = bound_of(job.breakdown, job.prediction.time_sec.p50);
 
@@ -171,8 +172,8 @@ Forecast forecast(const TimeRegressor& model, const Workload& workload, const Jo
   } else if (device.device != nullptr) {
     on = *device.device;
   }
-  if (workload.input.size() == 1) {
-    job.tokens_per_sec = scaled(job.images_per_sec, static_cast<double>(workload.input.front()));
+  if (const std::int64_t positions = positions_of_sample(workload); positions > 0) {
+    job.tokens_per_sec = scaled(job.images_per_sec, static_cast<double>(positions));
   }
   add_limits(job, step, *executed_step(workload, on.kind, of_file), on, workload, terms);
   return job;

@@ -25,6 +25,16 @@
 namespace perfpred {
 namespace {
 
+/// Whether bitsandbytes has kernels on a device (README of its release 0.50, "Accelerator support"): NVIDIA's GPUs need
+/// compute capability 6.0, AMD's CDNA or RDNA, Intel's Gaudi the second one; CPUs and Apple's have some.
+bool multiplies_packed(const Device& device) {
+  const std::string_view vendor = device.vendor, arch = device.arch;
+  if (device.kind == DeviceKind::cpu || vendor.empty() || vendor == "Apple") return true;
+  if (vendor == "NVIDIA") return arch != "Kepler" && arch != "Maxwell";
+  if (vendor == "AMD") return arch.starts_with("CDNA") || arch.starts_with("RDNA");
+  return vendor == "Intel" && arch != "Gaudi";
+}
+
 /// Rows of one group each, the largest group first. @throws InputError if a group has nothing to fit on
 std::vector<std::pair<Workload, TrainingTable>> tables_of(const std::vector<AggregateRow>& rows,
                                                           const std::vector<AggregateRow>& val) {
@@ -243,6 +253,16 @@ struct TimeRegressor::Impl {
     return own ? *own : from.route(workload, device_of(workload));
   }
 
+  /// @param known  the workload's device; null: it is looked up
+  void check(const Workload& workload, const ResolvedDevice* known) const {
+    workload.validate();
+    if (workload.weights != Weights::nf4 && workload.weights != Weights::int8) return;
+    const Device* device = (known != nullptr ? *known : device_of(workload)).device;
+    if (device == nullptr || multiplies_packed(*device)) return;
+    throw InputError(fmt::format("weights {} have no kernels on device \"{}\" ({} {})", to_string(workload.weights),
+                                 device->name, device->vendor, device->arch));
+  }
+
   /// @param given  to which the op model's own devices are added
   Impl(std::unique_ptr<const ModelState> first, const DeviceCatalogue& given)
       : kind(*first->kind),
@@ -329,7 +349,7 @@ Prediction TimeRegressor::predict(const Workload& workload, const OpGraph* step,
 
 Prediction TimeRegressor::predict(const Workload& workload, const ResolvedDevice* known, const OpGraph* step,
                                   std::vector<TimeTerm>* breakdown, PredictedSteps* steps) const {
-  workload.validate();
+  impl_->check(workload, known);
   const auto state = impl_->state.read();
   const auto own = state->own_route(workload);
   const ResolvedDevice device = own ? ResolvedDevice{} : known != nullptr ? *known : impl_->device_of(workload);
@@ -349,7 +369,7 @@ void TimeRegressor::predict(std::span<const Workload> workloads, std::span<Predi
   std::vector<Route> routes;
   routes.reserve(workloads.size());
   for (const Workload& workload : workloads) {
-    workload.validate();
+    impl_->check(workload, nullptr);
     routes.push_back(impl_->route(*state, workload));
   }
   std::vector<Quantiles> quantiles;

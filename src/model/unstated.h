@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/ops/op_view.h"
+#include "model/ops/op_prior.h"
 
 namespace perfpred {
 

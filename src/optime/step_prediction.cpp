@@ -227,12 +227,14 @@ KernelTimes kernel_times(const LearnedModel& model, const OpGraph& step, const R
   std::map<Kernel, std::pair<KernelEstimate, double>> known;  // with the seconds; networks repeat their blocks
   const bool has_classes = rates.on.matrix.family != KernelFamily::none && !rates.on.fp64;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
-    if (kernels[i].group == StepGroup::unknown) {
+    // What a rule counts is taken to move its bytes as elementwise operators do.
+    const StepGroup group = kernels[i].kind == OpKind::custom ? StepGroup::elementwise : kernels[i].group;
+    if (group == StepGroup::unknown) {
       times.rests_on[i] = Provenance::bytes;
       times.width[i] = unknown_operator_half_width;
-    } else if (rates.layers != nullptr && rates.layers->knows(kernels[i].group)) {
+    } else if (rates.layers != nullptr && rates.layers->knows(group)) {
       times.rests_on[i] = Provenance::probe;
-      times.width[i] = rates.layers->groups.at(kernels[i].group).width;
+      times.width[i] = rates.layers->groups.at(group).width;
     } else if (has_classes) {
       const auto kernel = measured_class(step, kernels[i], rates);
       const KernelModel* of_class = kernel ? model.state.kernels.of(kernel->kind) : nullptr;

@@ -78,4 +78,10 @@ std::int64_t batches_per_step(const Workload& workload) {
   return file ? file->batches() : 1;
 }
 
+std::int64_t positions_of_sample(const Workload& workload) {
+  if (!is_captured_step(workload.network)) return workload.input.size() == 1 ? workload.input.front() : 0;
+  const auto file = find_graph(workload.network);
+  return file ? file->positions() : 0;
+}
+
 }  // namespace perfpred

@@ -536,6 +536,16 @@ std::vector<std::int64_t> StepFile::sample() const {
   return {};
 }
 
+std::int64_t StepFile::positions() const {
+  for (const StepOp& op : content_->ops) {
+    if (op.free || op.kind != OpKind::embedding || op.inputs.size() < 2) continue;
+    const StepTensor& words = content_->tensors[op.inputs[1]];
+    const std::vector<std::int64_t>& sizes = words.sizes.values;
+    if (sizes.size() == 2 && sizes[0] == content_->batch_size && sizes[1] > 1) return sizes[1];
+  }
+  return 0;
+}
+
 OpGraph StepFile::graph(std::int64_t batch_size) const { return content_->graph(batch_size); }
 
 }  // namespace perfpred

@@ -33,45 +33,57 @@ class Adviser {
  public:
   Adviser(const TimeRegressor& model, const Workload& workload, const JobTerms& terms, const Forecast& job)
       : model_(model), workload_(workload), terms_(terms), job_(job) {
-    terms_.find_largest_batch = false;
     terms_.unstated.clear();  // advice says medians
   }
 
-  /// Adds what the changes save, if the network can have them and they save something.
+  /// Adds what the changes save, if the network can have them on the device and they save something.
   /// @returns the verdict of the changed job, nothing if it is not added
-  std::optional<MemoryVerdict> offer(const Changes& changes) {
-    Workload changed = workload_;
-    try {
-      for (const Change& change : changes) changed = with_field(std::move(changed), change.field, change.value);
-      const Forecast other = forecast(model_, changed, terms_);
-      const bool saves = other.memory && other.memory->peak_bytes < job_.memory->peak_bytes;
-      if (!other.verdict || (!saves && changed.device == workload_.device)) return std::nullopt;
-      advice_.push_back({text_of(changes), other.memory->peak_bytes,
-                         other.prediction.time_sec.p50 / job_.prediction.time_sec.p50, *other.verdict});
-      return other.verdict;
-    } catch (const InputError&) {
-      return std::nullopt;  // a change that this network cannot have is no advice
-    }
+  std::optional<MemoryVerdict> offer(const Changes& changes, MemoryVerdict worst = MemoryVerdict::does_not_fit) {
+    const std::optional<Forecast> other = changed(changes, false);
+    return other ? add(changes, *other, worst) : std::nullopt;
   }
 
-  /// Each of the changes alone, then together with those before, until the job fits.
-  void offer_chain(const std::vector<Changes>& steps) {
-    Changes all;
-    bool fits = false;
-    for (const Changes& step : steps) {
-      const bool first = all.empty();
+  /// Each of the changes that are not in force alone; those that save more together with those before, until the job
+  /// fits.
+  /// @param together  of an earlier chain; those of this one are added
+  /// @param fits      with the changes together
+  void offer_chain(const std::vector<Changes>& steps, Changes& together, bool& fits) {
+    for (Changes step : steps) {
+      std::erase_if(step, [&](const Change& one) { return field_text(workload_, one.field) == one.value; });
+      if (step.empty()) continue;
+      offer(step);
+      Changes all = together;
       for (const Change& change : step) {
         std::erase_if(all, [&](const Change& earlier) { return earlier.field == change.field; });
         all.push_back(change);
       }
-      offer(step);
-      if (fits) continue;
-      fits = (first ? verdict_of_last() : offer(all)) == MemoryVerdict::fits;
+      const std::optional<Forecast> other = fits ? std::nullopt : changed(all, false);
+      if (!other || !other->memory || other->memory->peak_bytes >= least_bytes_) continue;
+      least_bytes_ = other->memory->peak_bytes;
+      if (!together.empty()) add(all, *other, MemoryVerdict::does_not_fit);
+      fits = other->verdict == MemoryVerdict::fits;
+      together = std::move(all);
     }
   }
 
-  [[nodiscard]] std::optional<MemoryVerdict> verdict_of_last() const {
-    return advice_.empty() ? std::nullopt : std::optional(advice_.back().verdict);
+  /// The largest batch of the job with these changes, and batches of at most this size, accumulated. Where not even
+  /// one sample surely fits, one sample that may.
+  void offer_batches(const Changes& changes) {
+    const std::optional<Forecast> other = changes.empty() ? std::nullopt : changed(changes, true);
+    const std::optional<std::int64_t> largest = changes.empty() ? job_.largest_batch
+                                                : other         ? other->largest_batch
+                                                                : std::nullopt;
+    if (!largest || workload_.batch_size == 1 || *largest >= workload_.batch_size) return;
+    const std::int64_t batch = std::max<std::int64_t>(*largest, 1);
+    const auto offer_batch = [&](std::int64_t size, std::int64_t accumulate) {
+      Changes all = changes;
+      all.push_back({"batch_size", std::to_string(size)});
+      if (accumulate > workload_.accumulate) all.push_back({"accumulate", std::to_string(accumulate)});
+      offer(all, MemoryVerdict::only_just);
+    };
+    offer_batch(batch, workload_.accumulate);
+    const std::int64_t micro_steps = (workload_.batch_size + batch - 1) / batch;
+    offer_batch((workload_.batch_size + micro_steps - 1) / micro_steps, workload_.accumulate * micro_steps);
   }
 
   [[nodiscard]] std::vector<FitAdvice> take() {
@@ -81,34 +93,60 @@ class Adviser {
   }
 
  private:
+  std::optional<MemoryVerdict> add(const Changes& changes, const Forecast& other, MemoryVerdict worst) {
+    if (!other.verdict || *other.verdict > worst) return std::nullopt;
+    const bool of_device = !changes.empty() && changes.front().field == "device";
+    if (!of_device && other.memory->peak_bytes >= job_.memory->peak_bytes) return std::nullopt;
+    advice_.push_back({text_of(changes), other.memory->peak_bytes,
+                       other.prediction.time_sec.p50 / job_.prediction.time_sec.p50, *other.verdict});
+    return other.verdict;
+  }
+
+  /// @returns nothing for changes that this network cannot have
+  [[nodiscard]] std::optional<Forecast> changed(const Changes& changes, bool find_largest_batch) const {
+    JobTerms terms = terms_;
+    terms.find_largest_batch = find_largest_batch;
+    try {
+      Workload workload = workload_;
+      for (const Change& change : changes) workload = with_field(std::move(workload), change.field, change.value);
+      return forecast(model_, workload, terms);
+    } catch (const InputError&) {
+      return std::nullopt;  // no advice
+    }
+  }
+
   const TimeRegressor& model_;
   const Workload& workload_;
   JobTerms terms_;
   const Forecast& job_;
+  std::int64_t least_bytes_ = job_.memory->peak_bytes;  // with the changes of chains together
   std::vector<FitAdvice> advice_;
 };
 
-void offer_batches(Adviser& adviser, const Workload& workload, const Forecast& job) {
-  if (job.largest_batch.value_or(0) == 0 || *job.largest_batch >= workload.batch_size) return;
-  const std::string largest = std::to_string(*job.largest_batch);
-  adviser.offer({{"batch_size", largest}});
-  const std::int64_t micro_steps = (workload.batch_size + *job.largest_batch - 1) / *job.largest_batch;
-  adviser.offer({{"batch_size", std::to_string((workload.batch_size + micro_steps - 1) / micro_steps)},
-                 {"accumulate", std::to_string(workload.accumulate * micro_steps)}});
+/// What trains the same parameters, then what trains an adapter in their place, or beside fewer bits of them.
+void offer_methods(Adviser& adviser, const Workload& workload) {
+  std::vector<Changes> same = {{{"checkpoint", "all"}}}, others;
+  if (workload.optimizer == Optimizer::adam) same.push_back({{"optimizer", "adam8bit"}});
+  if (workload.optimizer == Optimizer::adamw) same.push_back({{"optimizer", "adamw8bit"}});
+  const bool sequences = workload.input.size() == 1, packed = workload.weights >= Weights::nf4;
+  for (const char* type : {workload.precision == Precision::fp16 ? "fp16" : "bf16", "nf4"}) {
+    if (!sequences || (packed && type != std::string_view("nf4"))) continue;
+    const bool lora = workload.adapter.empty();
+    others.push_back(lora ? Changes{{"adapter", "lora:r=16,targets=all"}, {"weights", type}}
+                          : Changes{{"weights", type}});
+  }
+  Changes together;
+  bool fits = false;
+  adviser.offer_chain(same, together, fits);
+  if (!fits) adviser.offer_batches(together);
+  const std::string of_same = text_of(together);
+  adviser.offer_chain(others, together, fits);
+  if (!fits && text_of(together) != of_same) adviser.offer_batches(together);
 }
 
-void offer_methods(Adviser& adviser, const Workload& workload) {
-  std::vector<Changes> steps = {{{"checkpoint", "all"}}};
-  if (workload.optimizer == Optimizer::adam) steps.push_back({{"optimizer", "adam8bit"}});
-  if (workload.optimizer == Optimizer::adamw) steps.push_back({{"optimizer", "adamw8bit"}});
-  const bool sequences = workload.input.size() == 1;
-  if (sequences && workload.adapter.empty()) {
-    const std::string type = workload.precision == Precision::fp16 ? "fp16" : "bf16";
-    const Change lora = {"adapter", "lora:r=16,targets=all"};
-    steps.push_back({lora, {"weights", type}});
-    steps.push_back({lora, {"weights", "nf4"}});
-  }
-  adviser.offer_chain(steps);
+/// A part of a GPU (MIG), or one that comes with its computer, whose memory it shares: what nobody adds to a machine.
+bool is_no_card(const Device& device) {
+  return device.name.find(" MIG ") != std::string::npos || device.mem_type.starts_with("LPDDR");
 }
 
 /// The GPUs that may take the job as it is, the cheapest or smallest first.
@@ -119,7 +157,7 @@ std::vector<const Device*> larger_devices(const TimeRegressor& model, const Work
     const std::optional<std::int64_t> usable = device.usable_bytes();
     if (device.kind != DeviceKind::gpu || device.name == workload.device || !usable) continue;
     if (*usable < job.memory->device.upper || !device.matrix_flops(workload.precision)) continue;
-    if (!prices.empty() && !prices.contains(device.name)) continue;
+    if (prices.empty() ? is_no_card(device) : !prices.contains(device.name)) continue;
     larger.push_back(&device);
   }
   const auto rank = [&](const Device* device) {
@@ -137,7 +175,7 @@ std::vector<FitAdvice> fit_advice(const TimeRegressor& model, const Workload& wo
                                   const Forecast& job, const Prices& prices) {
   if (!job.verdict || *job.verdict == MemoryVerdict::fits) return {};
   Adviser adviser(model, workload, terms, job);
-  offer_batches(adviser, workload, job);
+  adviser.offer_batches({});
   offer_methods(adviser, workload);
   for (const Device* device : larger_devices(model, workload, job, prices)) {
     if (adviser.offer({{"device", device->name}}) == MemoryVerdict::fits) break;

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "step/epoch_steps.h"
+#include "step/graph_folder.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -78,14 +79,16 @@ std::vector<std::string> unknown_fields(const Workload& workload, bool images_gi
 
 Workload AskedTerms::applied_to(Workload workload) const {
   if (!train_tokens) return workload;
-  if (workload.input.size() != 1) {
+  const std::int64_t positions = positions_of_sample(workload);
+  if (positions == 0) {
     throw InputError("train_tokens is for networks of sequences; --train-images says how many samples an epoch has");
   }
-  workload.train_images = (*train_tokens + workload.input.front() - 1) / workload.input.front();
+  workload.train_images = (*train_tokens + positions - 1) / positions;
   return workload;
 }
 
 JobAnswer answer_job(const TimeRegressor& model, const Workload& asked, const AskedTerms& given, bool images_given) {
+  images_given = images_given || given.train_tokens;
   const Workload workload = given.applied_to(asked);
   const Prices& prices = given.prices;
   JobTerms terms = given.job;
@@ -98,13 +101,21 @@ JobAnswer answer_job(const TimeRegressor& model, const Workload& asked, const As
                       key_without(workload, unknown_fields(workload, images_given)),
                       {},
                       {}};
+  const auto& unstated = terms.unstated;
+  const bool has_length = workload.input.size() == 1 && !is_captured_step(workload.network);
+  if (has_length && std::ranges::find(unstated, "input") != unstated.end()) answer.assumed = {"input"};
+  answer.batches = batches_per_step(workload);
   if (!given.job.price_per_hour && price != prices.end()) answer.currency = price->second.currency;
   if (given.advises) answer.advice = fit_advice(model, workload, terms, answer.job, prices);
   if (answer.knows_epoch) return answer;
   Forecast& job = answer.job;
   const double share = job.step_sec.p50 / job.prediction.time_sec.p50;
   job.prediction.time_sec = job.step_sec;
-  job.images_per_sec = ThroughputDeriver(epoch_steps(workload).samples).derive(job.step_sec);
+  const std::int64_t samples = epoch_steps(workload).samples;
+  job.images_per_sec = ThroughputDeriver(samples).derive(job.step_sec);
+  if (job.tokens_per_sec) {
+    job.tokens_per_sec = ThroughputDeriver(samples * positions_of_sample(workload)).derive(job.step_sec);
+  }
   for (TimeTerm& term : job.breakdown) term.sec *= share;
   return answer;
 }

@@ -28,7 +28,9 @@ struct JobAnswer {
   Forecast job;
   std::string key;  ///< the workload's, empty in its unknown fields
   std::vector<FitAdvice> advice;
-  std::string currency;  ///< of the price; empty if it is not known
+  std::string currency;                   ///< of the price; empty if it is not known
+  std::vector<std::string> assumed = {};  ///< fields that decide how much a step computes and that nobody stated
+  std::int64_t batches = 1;               ///< of a step, whose gradients one update uses
 };
 
 /// What is asked of a job besides its workload.

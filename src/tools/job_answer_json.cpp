@@ -47,7 +47,11 @@ nlohmann::json to_json(const JobAnswer& answer) {
     narrow_by.push_back(narrowing.field);
     narrow_to.push_back(std::exp(2 * narrowing.half_width));
   }
+  nlohmann::json assumed = nlohmann::json::object();
+  for (const std::string& field : answer.assumed) assumed[field] = field_text(answer.workload, field);
   nlohmann::json json = {{"key", answer.key},
+                         {"assumed", assumed},
+                         {"batches_per_step", answer.batches},
                          {"time_sec", to_json(job.prediction.time_sec)},
                          {"images_per_sec", to_json(job.images_per_sec)},
                          {"total_sec", to_json(job.total_sec)},

@@ -97,7 +97,7 @@ AskedJob read(const ModelRequests& requests, std::string_view text, const AskedT
     for (const std::string& note : file.notes()) asked.notes.push_back(fmt::format("{}: {}", *step, note));
     add_step_fields(fields, file);
   }
-  asked.images_given = asked.images_given || is_given(fields, "train_images");
+  asked.images_given = asked.images_given || is_given(fields, "train_images") || asked.terms.train_tokens;
   asked.workload = requests.of_fields(fields);
   asked.terms.job.unstated = requests.unstated(fields);
   check_terms(asked, request.contains("prices"), of_epochs);

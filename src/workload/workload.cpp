@@ -12,6 +12,7 @@
 
 #include "network/layers.h"
 #include "network/zoo/cifar_cnn.h"
+#include "network/zoo/pretrained.h"
 #include "network/zoo/zoo.h"
 #include "text/parse.h"
 #include "workload/workload_columns.h"
@@ -113,8 +114,23 @@ void check_fits(const Workload& workload, const Network& network, bool has_atten
 
 }  // namespace
 
+namespace {
+
+/// @throws InputError for a file whose weights are packed, where nobody says as what
+void check_quantization(const Workload& workload) {
+  const TransformerDescription* file = is_config(workload.network) ? find_config(workload.network) : nullptr;
+  if (file == nullptr || file->quantization.empty() || workload.weights != Weights::as_precision) return;
+  throw InputError(fmt::format(
+      "network {} has a quantization_config ({}): --weights says in what type its weights are (int4 of GPTQ, "
+      "nf4, int8, or bf16 if they are unpacked)",
+      shown(workload.network), file->quantization));
+}
+
+}  // namespace
+
 Network build_network(const Workload& workload) {
   workload.validate();
+  check_quantization(workload);
   Network network;
   network.name = workload.network.family();
   network.classes = workload.classes;
@@ -193,8 +209,11 @@ void check_weights(const Workload& w) {
     throw InputError(fmt::format("weights {} are frozen: without an adapter nothing is trained (--adapter lora:r=16)",
                                  to_string(w.weights)));
   }
-  if (w.precision == Precision::fp64 && w.weights != Weights::as_precision) {
-    throw InputError(fmt::format("weights {} and precision fp64 contradict each other", to_string(w.weights)));
+  const bool in_other_half = (w.precision == Precision::fp16 && w.weights == Weights::bf16) ||
+                             (w.precision == Precision::bf16 && w.weights == Weights::fp16);
+  if (in_other_half || (w.precision == Precision::fp64 && w.weights != Weights::as_precision)) {
+    throw InputError(
+        fmt::format("weights {} and precision {} contradict each other", to_string(w.weights), to_string(w.precision)));
   }
 }
 

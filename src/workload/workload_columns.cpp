@@ -84,6 +84,10 @@ void check_input(const Workload& w) {
   }
   if (w.input.size() >= Shape::max_rank)
     throw InputError(fmt::format("input {} has too many sizes", shape_text(w.input)));
+  constexpr std::int64_t longest = std::int64_t{1} << 22;  // of a sequence: four times the longest context for sale
+  if (w.input.size() == 1 && w.input[0] > longest) {
+    throw InputError(fmt::format("input {} is not a sequence length from 1 to {}", w.input[0], longest));
+  }
 }
 
 /// @throws InputError for another network than a cifar_cnn

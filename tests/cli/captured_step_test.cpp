@@ -71,11 +71,15 @@ TEST_F(CapturedStep, IsPredictedWithTheShareOfItsUnknownOperators) {
   EXPECT_THAT(spawn(predict).out, HasSubstr(fmt::format("unknown operators move {:.1f} % of the bytes", 100 * share)));
 
   json custom = linear_step();
-  custom["ops"][4]["flops"] = 100;  // its author's count: the time still follows from the bytes
-  EXPECT_DOUBLE_EQ(answer({program("predict"), "--step", folder_.write("custom.json", custom.dump()), "--device",
-                           "T4"})["unknown_bytes"]
-                       .get<double>(),
-                   share);
+  custom["ops"][4]["flops"] = 100;  // its author's count: it is known
+  const json counted =
+      answer({program("predict"), "--step", folder_.write("custom.json", custom.dump()), "--device", "T4"});
+  EXPECT_EQ(counted["unknown_bytes"], 0);
+  EXPECT_NE(counted["provenance"], "bytes");
+  const auto width = [](const json& one) {
+    return one["step_sec"]["p95"].get<double>() / one["step_sec"]["p05"].get<double>();
+  };
+  EXPECT_LT(width(counted), width(predicted));
 
   json known = linear_step();
   known["ops"].erase(4);
@@ -83,6 +87,64 @@ TEST_F(CapturedStep, IsPredictedWithTheShareOfItsUnknownOperators) {
                                             "--device", "T4"};
   EXPECT_EQ(answer(without)["unknown_bytes"], 0);
   EXPECT_THAT(spawn(without).out, Not(HasSubstr("unknown operators")));
+}
+
+/// Words of 7 positions a sample, whose embedding is the first operator.
+json step_of_words(std::int64_t samples) {
+  json step = linear_step();
+  const auto tensor = [](std::vector<std::int64_t> sizes, std::vector<std::int64_t> strides, const char* type,
+                         std::size_t storage, const char* role) {
+    std::vector<std::int64_t> growth(sizes.size(), 0);
+    growth[0] = 1;
+    return json{{"sizes", sizes}, {"strides", strides}, {"growth", growth},
+                {"dtype", type},  {"storage", storage}, {"role", role}};
+  };
+  const std::size_t storage = step["storages"].size(), first = step["tensors"].size();
+  step["storages"].push_back({{"bytes", 8 * samples * 7}});
+  step["storages"].push_back({{"bytes", 4 * samples * 7 * outputs}});
+  step["tensors"].push_back(tensor({samples, 7}, {7, 1}, "int64", storage, "input"));
+  step["tensors"].push_back(
+      tensor({samples, 7, outputs}, {7 * outputs, outputs, 1}, "float32", storage + 1, "activation"));
+  const json embedding = {
+      {"name", "aten::embedding"}, {"inputs", {std::size_t{1}, first}}, {"outputs", {first + 1}}, {"phase", "forward"}};
+  step["ops"].insert(step["ops"].begin(), embedding);
+  return step;
+}
+
+TEST_F(CapturedStep, OfWordsHasTokens) {
+  const std::string words = folder_.write("words.json", step_of_words(batch).dump());
+  const std::vector<std::string> predict = {program("predict"), "--step", words, "--device", "T4"};
+  const json one = answer(predict);
+  EXPECT_DOUBLE_EQ(one["tokens_per_sec"]["p50"].get<double>(), 7 * one["images_per_sec"]["p50"].get<double>());
+  EXPECT_DOUBLE_EQ(one["tokens_per_sec"]["p50"].get<double>() * one["step_sec"]["p50"].get<double>(), 7.0 * batch);
+  EXPECT_EQ(one["total_sec"], nullptr);
+  std::vector<std::string> of_tokens = predict;
+  of_tokens.insert(of_tokens.end(), {"--train-tokens", "70000"});
+  const json all = answer(of_tokens);
+  EXPECT_THAT(all["key"].get<std::string>(), HasSubstr(";train_images=10000;"));
+  EXPECT_NEAR(all["total_sec"]["p50"].get<double>(), 10000.0 / batch * one["step_sec"]["p50"].get<double>(),
+              1e-6 * all["total_sec"]["p50"].get<double>());
+  EXPECT_EQ(answer({program("predict"), "--step", file_, "--device", "T4"})["tokens_per_sec"], nullptr);
+  expect_refusal(spawn({program("predict"), "--step", file_, "--device", "T4", "--train-tokens", "5"}), 2,
+                 "train_tokens is for networks of");
+}
+
+/// The kernels in Triton of liger-kernel and trl, on tensors as perfpred.capture records them.
+TEST_F(CapturedStep, KernelsOfLigerAndTrlAreKnown) {
+  for (const char* kernel :
+       {"_rms_norm_forward_kernel", "_rms_norm_backward_kernel", "_swiglu_forward_kernel", "_swiglu_backward_kernel",
+        "liger_cross_entropy_kernel", "_forward_kernel", "_backward_kernel", "_triton_rope"}) {
+    json step = linear_step();
+    step["ops"][4] = {{"name", std::string("triton::") + kernel},
+                      {"inputs", {2, 3}},
+                      {"outputs", json::array()},
+                      {"phase", "optimizer"}};
+    const std::string file = folder_.write("kernel.json", step.dump());
+    const json counted = answer({program("inspect"), "--step", file});
+    EXPECT_EQ(counted["unknown_ops"], json::array()) << kernel;
+    EXPECT_GT(counted["phases"]["optimizer"]["flops"], 3 * batch * outputs) << kernel;
+    EXPECT_EQ(answer({program("predict"), "--step", file, "--device", "T4"})["unknown_bytes"], 0) << kernel;
+  }
 }
 
 TEST_F(CapturedStep, IsANetworkOfAFolder) {

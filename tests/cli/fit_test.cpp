@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -16,6 +19,7 @@ namespace perfpred {
 namespace {
 
 using Json = nlohmann::json;
+using ::testing::AllOf;
 using testing::expect_refusal;
 using testing::Finished;
 using ::testing::HasSubstr;
@@ -117,6 +121,123 @@ TEST(Fit, AJobOfWhichNoSampleFitsIsToldWhatWould) {
     fits = fits || (change.find("weights=nf4") != std::string::npos && advice.at("verdict") == "fits");
   }
   EXPECT_TRUE(fits) << json.at("fit_advice");
+}
+
+/// Whether one of the changes that are advised, all on the same device, has these parts and fits.
+bool advises(const Json& answer, const std::vector<std::string>& parts) {
+  return std::ranges::any_of(answer.at("fit_advice"), [&](const Json& advice) {
+    const std::string change = advice.at("change");
+    const auto has = [&](const std::string& part) { return change.find(part) != std::string::npos; };
+    return advice.at("verdict") == "fits" && change.find("device=") == std::string::npos &&
+           std::ranges::all_of(parts, has);
+  });
+}
+
+std::vector<std::string> lora(const std::string& network, const std::string& weights, const std::string& batch) {
+  return {"--network",   network,       "--batch-size", batch,       "--input", "1024",      "--device",
+          "RTX 4090",    "--precision", "bf16",         "--weights", weights,   "--adapter", "lora:r=16,targets=all",
+          "--optimizer", "adamw"};
+}
+
+TEST(Fit, ALoRAThatDoesNotFitIsToldOfQLoRA) {
+  const Json json = answer(lora("llama2_13b", "bf16", "1"));
+  EXPECT_EQ(json.at("verdict"), "does_not_fit");
+  EXPECT_TRUE(advises(json, {"weights=nf4"})) << json.at("fit_advice");
+}
+
+TEST(Fit, ASmallerBatchIsAdvisedTogetherWithOtherChanges) {
+  const Json json = answer(with(lora("llama2_13b", "bf16", "64"), {"--accumulate", "2"}));
+  EXPECT_EQ(json.at("largest_batch"), 0);
+  EXPECT_TRUE(advises(json, {"checkpoint=all", "weights=nf4", "batch_size=", "accumulate="})) << json.at("fit_advice");
+}
+
+TEST(Fit, WhatIsInForceIsNotAdvised) {
+  std::vector<std::string> options = with(lora("llama2_13b", "nf4", "64"), {"--checkpoint", "all"});
+  *std::ranges::find(options, "adamw") = "adamw8bit";
+  const Json json = answer(options);
+  EXPECT_NE(json.at("verdict"), "fits");
+  EXPECT_FALSE(json.at("fit_advice").empty());
+  for (const Json& advice : json.at("fit_advice")) {
+    const std::string change = advice.at("change");
+    for (const char* field : {"checkpoint=", "weights=", "optimizer=", "adapter="}) {
+      EXPECT_EQ(change.find(field), std::string::npos) << change;
+    }
+  }
+}
+
+TEST(Fit, NoPartOfAGPUIsTheSmallestCard) {
+  for (const char* batch : {"128", "192", "256", "384", "512", "768", "1024"}) {
+    for (const Json& advice : answer(resnet50(batch, "T4")).at("fit_advice")) {
+      const std::string change = advice.at("change");
+      EXPECT_TRUE(change.find("MIG") == std::string::npos && change.find("Jetson") == std::string::npos) << change;
+    }
+  }
+}
+
+/// Dettmers et al., QLoRA (2023): a model of 65 billion parameters is fine-tuned on a single GPU of 48 GB. The copies
+/// from which its weights were packed stay with the allocator, until it needs them.
+TEST(Fit, WhatTheAllocatorGivesBackMakesNoJobTooLarge) {
+  const std::vector<std::string> qlora = {"--network",    "llama_65b",
+                                          "--input",      "512",
+                                          "--device",     "RTX A6000",
+                                          "--precision",  "bf16",
+                                          "--weights",    "nf4",
+                                          "--adapter",    "lora:r=64,targets=all",
+                                          "--optimizer",  "paged_adamw8bit",
+                                          "--checkpoint", "all"};
+  EXPECT_EQ(answer(with(qlora, {"--batch-size", "1"})).at("verdict"), "only_just");
+  EXPECT_EQ(answer(with(qlora, {"--batch-size", "64"})).at("verdict"), "does_not_fit");
+}
+
+/// bitsandbytes 0.50 needs compute capability 6.0, or CDNA or RDNA.
+TEST(Fit, PackedWeightsNeedADeviceWithKernelsForThem) {
+  const auto on = [](const std::string& device, const std::string& weights) {
+    std::vector<std::string> options = lora("llama2_7b", weights, "1");
+    *std::ranges::find(options, "RTX 4090") = device;
+    *std::ranges::find(options, "bf16") = "fp16";  // older cards have no bf16
+    return predict(options);
+  };
+  expect_refusal(on("GTX 980", "nf4"), 2, "weights nf4 have no kernels on device \"GTX 980\" (NVIDIA Maxwell)");
+  expect_refusal(on("MI60", "int8"), 2, "weights int8 have no kernels on device \"MI60\" (AMD GCN5)");
+  expect_refusal(on("TPUv4", "nf4"), 2, "weights nf4 have no kernels on device");
+  for (const char* device : {"GTX 1080 Ti", "T4", "MI250X"}) EXPECT_EQ(on(device, "nf4").exit_code, 0) << device;
+  EXPECT_EQ(on("GTX 980", "fp16").exit_code, 0);
+}
+
+TEST(Fit, WhatContradictsOrIsTooLongIsRefused) {
+  std::vector<std::string> options = lora("llama2_7b", "bf16", "1");
+  *std::ranges::find(options, "1024") = "100000000";
+  expect_refusal(predict(options), 2, "input 100000000 is not a sequence length from 1 to 4194304");
+  options = lora("llama2_7b", "bf16", "1");
+  *(std::ranges::find(options, "--precision") + 1) = "fp16";
+  expect_refusal(predict(options), 2, "weights bf16 and precision fp16 contradict each other");
+}
+
+TEST(Fit, ALengthThatNobodySaidIsShown) {
+  const std::vector<std::string> gpt2 = {"--network", "gpt2", "--batch-size", "2",
+                                         "--device",  "T4",   "--accumulate", "4"};
+  EXPECT_EQ(answer(gpt2).at("assumed"), Json({{"input", "1024"}}));
+  EXPECT_THAT(predict(gpt2).out, AllOf(HasSubstr("  assumed "), HasSubstr(" --input 1024\n")));
+  const std::vector<std::string> said = with(gpt2, {"--input", "1024"});
+  EXPECT_EQ(answer(said).at("assumed"), Json::object());
+  EXPECT_THAT(predict(said).out, Not(HasSubstr("assumed")));
+  EXPECT_EQ(answer(resnet50("8", "T4")).at("assumed"), Json::object());
+}
+
+TEST(Fit, BatchesOfAStepAndPartsOfTheMemoryAreShown) {
+  const std::vector<std::string> four = with(resnet50("8", "T4"), {"--accumulate", "4"});
+  const Json json = answer(four);
+  EXPECT_EQ(json.at("batches_per_step"), 4);
+  EXPECT_EQ(answer(resnet50("8", "T4")).at("batches_per_step"), 1);
+  const std::string text = predict(four).out;
+  EXPECT_THAT(text, HasSubstr("4 batches of 8"));
+  EXPECT_THAT(predict(resnet50("8", "T4")).out, Not(HasSubstr("batches of")));
+  const auto gigabytes = [&](const char* kind) {
+    std::array<char, 32> digits{};
+    std::snprintf(digits.data(), digits.size(), "%.2f GB", json["memory"][kind]["p50"].get<double>() / 1e9);
+    return std::string(digits.data());
+  };
+  EXPECT_THAT(text, HasSubstr(gigabytes("tensors") + " of it tensors, " + gigabytes("reserved") + " reserved"));
 }
 
 TEST(Fit, PricesAreChecked) {

@@ -139,6 +139,8 @@ def _to_kernel(op):
         device = next((v for v in (*args, *kwargs.values()) if isinstance(v, torch.device)), None)
         if device is None or device.type == "meta":  # LibTorch's own word for tensors without memory
             return op.redispatch(keys & _BELOW, tensor, *args, **kwargs)
+        if device.type == "cuda" and tensor.is_nested:
+            _recorder.refuse_layout()
         if device.type == "cuda" or places.of(tensor).type == device.type and is_meta(tensor):
             args = [META if isinstance(v, torch.device) else v for v in args]
             kwargs = {name: META if isinstance(v, torch.device) else v for name, v in kwargs.items()}

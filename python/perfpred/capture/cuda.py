@@ -141,6 +141,11 @@ def _replacements(recorder):
     for name in """empty full ones rand randn tensor zeros empty_like full_like ones_like rand_like randn_like
         zeros_like""".split():
         yield torch, name, _with_gradient(recorder.places.made_on_meta(getattr(torch, name)))
+    for name in """sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor
+        sparse_compressed_tensor""".split():
+        yield torch, name, _of_host(recorder, getattr(torch, name))
+    for name in ("nested_tensor", "as_nested_tensor"):
+        yield torch.nested, name, _of_host(recorder, getattr(torch.nested, name))
     yield torch.autograd, "Variable", _Variable
     yield torch, "Generator", _Generator
     for name, made in (("numpy", _numpy), ("tolist", _tolist), ("__format__", _format)):
@@ -221,6 +226,17 @@ def _with_gradient(make):
     def made(*args, requires_grad=False, **kwargs):
         result = make(*args, **kwargs)
         return result.requires_grad_() if requires_grad else result
+
+    return made
+
+
+def _of_host(recorder, make):
+    """Makes tensors that have no form without memory, and so none on a GPU that is not there."""
+
+    def made(*args, device=None, **kwargs):
+        if device is not None and torch.device(device).type == "cuda":
+            recorder.refuse_layout()
+        return make(*args, device=device, **kwargs)
 
     return made
 

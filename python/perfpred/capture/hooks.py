@@ -260,7 +260,7 @@ class Hooks:
     def _name_inputs(self, tensors):
         for tensor in tensors:
             if self.batch_size is None and tensor.dim() > 0:
-                self.batch_size = tensor.shape[0]
+                self.batch_size = tensor.size(0)  # a nested one has no shape
             if (is_meta(tensor) or self.recorder.execute) and tensor.is_leaf:
                 self.recorder.name_input(tensor)
 

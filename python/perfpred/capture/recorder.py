@@ -290,13 +290,17 @@ class Recorder(TorchDispatchMode):
 
     # ---- execution ----
 
+    @staticmethod
+    def refuse_layout():
+        raise CaptureError(
+            f"{user_line()}: sparse and nested tensors are not captured without memory: execute the step instead "
+            "(execute=True, --execute), or write it with dense tensors (index_select, index_add)"
+        )
+
     def stand_in(self, tensor):
         """A tensor without memory in place of one of the host. Tensors that share memory share it there, too."""
-        if tensor.layout != torch.strided:
-            raise CaptureError(
-                f"{user_line()}: sparse and nested tensors are not captured without memory: execute the step instead "
-                "(execute=True, --execute), or write it with dense tensors (index_select, index_add)"
-            )
+        if tensor.layout != torch.strided or tensor.is_nested:
+            self.refuse_layout()
         storage = storage_of(tensor)
         key = storage._cdata
         with _disable_current_modes():  # neither is an operator of the program
@@ -378,7 +382,9 @@ class Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         if any(map(_executes_itself, types)):
             return NotImplemented
-        if _is_composite(op):  # in inference mode no autograd takes it apart
+        if _is_composite(op):  # in inference mode no autograd takes it apart, nor with nested tensors
+            if not self.execute and any(t.is_nested for value in args for t in tensors_in(value)):
+                self.refuse_layout()
             with self:
                 return op.decompose(*args, **kwargs)
         self.places.truthful += 1
@@ -451,7 +457,7 @@ class Recorder(TorchDispatchMode):
     def _on_host(self, result):
         """Remembers that tensors were made here."""
         if self.spares_host:
-            for tensor in tensors_in(result):
+            for tensor in (part for made in tensors_in(result) for part in _parts(made)):
                 storage = storage_of(tensor)
                 key = storage._cdata
                 if not is_meta(tensor) and key not in self._made:
@@ -463,7 +469,9 @@ class Recorder(TorchDispatchMode):
         if not self.spares_host or not (schema.in_place or schema.written):
             return False
         changed = next(tensors_in(args[0]), None)
-        return changed is not None and changed.dim() > 0 and changed.untyped_storage()._cdata not in self._made
+        if changed is None or changed.dim() == 0:
+            return False
+        return any(part.untyped_storage()._cdata not in self._made for part in _parts(changed))
 
     def _role_on_host(self, tensor):
         key = storage_of(tensor)._cdata
@@ -479,13 +487,17 @@ class Recorder(TorchDispatchMode):
             if op._overloadname.startswith("dtype") and op._opname in ("mm", "bmm", "addmm", "baddbmm"):
                 return _product_of_type(op, args, kwargs)
             result = op(*args, **kwargs)
-            return _laid_out_by_cudnn(op, args, result) if op._opname.startswith("convolution") else result
         except (NotImplementedError, RuntimeError) as error:
+            if op._opname.startswith("_nested_"):
+                self.refuse_layout()
             shaped = self.known.shaped(op, args, kwargs)
             if shaped is not None:
                 return shaped
             reason = str(error).strip().partition("\n")[0]
             raise CaptureError(_explained(op, reason)) from error
+        if any(t.layout != torch.strided for t in tensors_in(result)):
+            self.refuse_layout()
+        return _laid_out_by_cudnn(op, args, result) if op._opname.startswith("convolution") else result
 
     def _make(self, op, schema, args, kwargs):
         """Executes an operator that makes a tensor of nothing."""

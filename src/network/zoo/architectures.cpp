@@ -377,6 +377,20 @@ void read_sizes(const Config& config, Description& d) {
   config.set(d.channels, "num_channels");
 }
 
+/// Of weights that were packed before they were saved: `gptq, 4 bits`.
+std::string quantization_of(const Config& config) {
+  const json* packed = config.find("quantization_config");
+  if (packed == nullptr || !packed->is_object()) return {};
+  const Config own(*packed, "quantization_config");
+  bool four = false, eight = false;
+  own.set(four, "load_in_4bit");
+  own.set(eight, "load_in_8bit");
+  std::int64_t bits = four ? 4 : eight ? 8 : 0;
+  own.set(bits, "bits");
+  const std::string method = own.text("quant_method");
+  return shown(method.empty() ? "by an unnamed method" : method) + (bits > 0 ? fmt::format(", {} bits", bits) : "");
+}
+
 void read_style(const Config& config, Description& d) {
   d.activation = activation_of(config, d.activation);
   config.set(d.tied, "tie_word_embeddings");
@@ -500,6 +514,13 @@ void check(const Config& config, const Description& d) {
   }
 }
 
+/// Sizes that every file has: whoever leaves them out did not mean a class's default.
+void check_stated(const Config& config) {
+  const auto states = [&](auto... keys) { return ((config.find(keys) != nullptr) || ...); };
+  if (!states("num_hidden_layers", "n_layer", "num_layers")) config.refuse("num_hidden_layers is missing");
+  if (!states("hidden_size", "n_embd")) config.refuse("hidden_size is missing");
+}
+
 const Architecture& architecture_of(const Config& config) {
   std::vector<std::string> names = {config.text("model_type")};
   if (const json* listed = config.find("architectures"); listed != nullptr && listed->is_array()) {
@@ -510,6 +531,10 @@ const Architecture& architecture_of(const Config& config) {
   std::erase(names, "");
   if (names.empty()) config.refuse("has neither architectures nor model_type: it is no config.json of a network");
   NearestName nearest{names.front()};
+  const std::string type = config.text("model_type");
+  for (const Architecture& row : architectures()) {
+    if (row.model_type == type) nearest = NearestName(type);  // the class has another head
+  }
   for (const Architecture& row : architectures()) {
     for (std::string_view rest = row.names; !rest.empty();) {
       const std::string_view own = rest.substr(0, rest.find(' '));
@@ -537,7 +562,8 @@ std::span<const Architecture> architectures() { return architecture_rows(); }
 TransformerDescription read_config(std::string_view text, const std::string& place) {
   json object = parse_json<json>(text);
   if (!object.is_object()) throw InputError(place + ": is not a JSON object, or is cut off");
-  const Architecture& architecture = architecture_of(Config(object, place));
+  const Config whole(object, place);
+  const Architecture& architecture = architecture_of(whole);
   if (const auto inner = object.find("text_config"); inner != object.end() && inner->is_object()) object = *inner;
   const Config config(std::move(object), place);
   TransformerDescription description = architecture.usual;
@@ -545,6 +571,8 @@ TransformerDescription read_config(std::string_view text, const std::string& pla
   read_style(config, description);
   read_particulars(architecture.model_type, config, description);
   check(config, description);
+  if (description.stages.depths.empty()) check_stated(config);
+  description.quantization = quantization_of(whole);
   return description;
 }
 
@@ -556,7 +584,7 @@ const TransformerDescription* find_config(std::string_view name) {
 
 std::string add_config(const std::string& path) {
   TransformerDescription description = read_config(read_file(path), path);
-  const std::string name = "config:" + file_hash(path);
+  std::string name = "config:" + file_hash(path);
   const std::lock_guard lock(configs_mutex);
   configs_read().insert_or_assign(name, description);
   return name;

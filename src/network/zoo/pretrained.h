@@ -64,6 +64,8 @@ struct TransformerDescription {
   bool unit_scales = false;   ///< of what attention and MLP add
   bool mean_patches = false;  ///< the classifier also sees the mean of all patches
   SwinStages stages = {};
+
+  std::string quantization;  ///< how a file says that the weights are packed: `gptq, 4 bits`; empty: they are not
 };
 
 /// A class of networks of transformers, and how its config.json says what a network is like.
