@@ -201,13 +201,15 @@ void print_notes(const TimeRegressor& model, const Split& split, const FitReport
   }
 }
 
-void print_json(const TimeRegressor& model, const FitReport& report, double fit_sec) {
+void print_json(const TimeRegressor& model, const FitReport& report, std::vector<RejectedRun> dropped, double fit_sec) {
+  const std::vector<RejectedRun> by_fit = model.dropped();
+  dropped.insert(dropped.end(), by_fit.begin(), by_fit.end());
   const nlohmann::json document = {{"kind", model.kind()},
                                    {"train", cli::to_json(report.train)},
                                    {"val", cli::to_json(report.val)},
                                    {"test", cli::to_json(report.test)},
                                    {"baselines", cli::to_json(report.baselines)},
-                                   {"dropped", to_json(model.dropped())},
+                                   {"dropped", to_json(dropped)},
                                    {"unstable", report.unstable},
                                    {"disagree", report.disagree},
                                    {"fit_sec", fit_sec}};
@@ -230,8 +232,9 @@ void train_regressor(const Options& given) {
   for (const CLI::Option* option : given.of_ops) {
     if (!option->empty()) throw InputError(option->get_name() + " is for --kind ops");
   }
+  std::vector<RejectedRun> left_out;
   const std::vector<AggregateRow> rows =
-      given.runs_agg.empty() ? std::vector<AggregateRow>{} : read_aggregate(given.runs_agg);
+      given.runs_agg.empty() ? std::vector<AggregateRow>{} : cli::usable_rows(given.runs_agg, left_out);
   FitOptions fit = given.fit;
   given.prior.set(fit);
   if (!given.grid.empty()) {
@@ -250,7 +253,7 @@ void train_regressor(const Options& given) {
   const FitReport report = report_fit(model, split);
   print_notes(model, split, report);
   if (given.json) {
-    print_json(model, report, fit_sec);
+    print_json(model, report, std::move(left_out), fit_sec);
   } else {
     print(report, fit_sec);
   }
