@@ -302,11 +302,13 @@ def fit(
 
 
 def observe(model: Path, runs: Path, out: Optional[Path] = None) -> Dict[str, Any]:
-    """Corrects a model file by the runs of a runs.csv, and writes it to `out` (default: the same file)."""
-    with load(model) as corrected:
-        done = corrected.observe(runs)
-        corrected.save(model if out is None else out)
-    return done
+    """Corrects a model file by the runs of a runs.csv, and writes it to `out` (default: the same file).
+
+    Calls that correct one file at the same time, of threads or processes, lose no run.
+    """
+    to = None if out is None else _bytes_of(out)
+    document: Dict[str, Any] = json_of("observe_file", _bytes_of(model), _bytes_of(runs), to, None)
+    return document
 
 
 def aggregate(
