@@ -134,10 +134,9 @@ nlohmann::json to_json(const LayerStudy& study) {
 
 namespace {
 
-/// Columns of devices.csv that describe a device, beside its names; of no device their names.
-std::vector<std::string> specification(const Device* device) {
+/// The columns of devices.csv that describe a device, beside its names.
+std::vector<std::string> without_names(const std::vector<std::string>& fields) {
   const std::vector<std::string>& columns = device_columns();
-  const std::vector<std::string> fields = device != nullptr ? device_fields(*device) : columns;
   std::vector<std::string> some;
   for (std::size_t i = 0; i < columns.size(); ++i) {
     if (columns[i] != "name" && columns[i] != "aliases" && columns[i] != "source") some.push_back(fields[i]);
@@ -157,7 +156,7 @@ void write_layer_features(const std::string& path, const std::vector<LayerRow>& 
     std::vector<std::string> names = {"layer", "device"};
     for (std::string& name : layer_feature_names(type, {})) names.push_back(std::move(name));
     names.emplace_back("step_ms");
-    const std::vector<std::string> columns = specification(nullptr);
+    const std::vector<std::string> columns = without_names(device_columns());
     names.insert(names.end(), columns.begin(), columns.end());
     file.write(csv_line(names));
     const FeatureTask task = layer_task(some, devices, {}, 0);
@@ -165,11 +164,8 @@ void write_layer_features(const std::string& path, const std::vector<LayerRow>& 
       std::vector<std::string> fields = {label_of(some[i]), some[i].device};
       for (const double value : task.features.row(static_cast<Eigen::Index>(i))) fields.push_back(number_text(value));
       fields.push_back(number_text(1e3 * *some[i].step_sec));
-      if (const Device* device = devices.resolve(some[i].device).device) {
-        const std::vector<std::string> known = specification(device);
-        fields.insert(fields.end(), known.begin(), known.end());
-      }
-      fields.resize(names.size());
+      const std::vector<std::string> known = without_names(device_fields(device_of(some[i], devices)));
+      fields.insert(fields.end(), known.begin(), known.end());
       file.write(csv_line(fields));
     }
   }
