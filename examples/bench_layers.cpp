@@ -101,8 +101,11 @@ void print_json(const LayerBenchResult& result) {
 void write_prenet(const std::string& table, const std::string& folder) {
   make_folder(folder);
   const std::string date = fmt::format("{:%Y%m%d}", fmt::gmtime(std::time(nullptr)));
-  for (const std::string& path : write_prenet_tables(read_layer_rows(table), folder, date)) {
-    fmt::print(stderr, "{} is written\n", path);
+  const PrenetTables written = write_prenet_tables(read_layer_rows(table), folder, date);
+  for (const std::string& path : written.files) fmt::print(stderr, "{} is written\n", path);
+  if (written.left_out > 0) {
+    fmt::print(stderr, "{}{} layers of {} are in no table of PreNeT: their outcome is not ok\n",
+               written.files.empty() ? "nothing is written: " : "", written.left_out, table);
   }
 }
 

@@ -16,20 +16,24 @@
 #include "op_evaluation_output.h"
 #include "prior_option.h"
 #include "progress.h"
+#include "rejected_output.h"
 #include "text/enum_names.h"
 #include "text/json.h"
+#include "tools/aggregate_answer.h"
 #include "tools/predictions_file.h"
 
 using namespace perfpred;
 
 namespace {
 
-nlohmann::json to_json(const Evaluation& evaluation, const std::vector<NamedMetrics>& baselines, std::size_t seen) {
+nlohmann::json to_json(const Evaluation& evaluation, const std::vector<NamedMetrics>& baselines, std::size_t seen,
+                       const std::vector<RejectedRun>& left_out) {
   nlohmann::json json = cli::to_json(evaluation.metrics);
   json["seen"] = seen;
   json["coverage90"] = or_null(evaluation.coverage90);
   json["width90_median"] = or_null(evaluation.width90_median);
   json["baselines"] = cli::to_json(baselines);
+  json["left_out"] = to_json(left_out);
   return json;
 }
 
@@ -130,7 +134,8 @@ void evaluate_model(const Options& given) {
   if (given.measured.empty()) throw InputError("--measured is missing");
   if (!given.prior.path.empty()) throw InputError("--prior requires --runs-agg");
   TimeRegressor model = TimeRegressor::load(given.model_file, given.prior.device_file.catalogue());
-  const std::vector<AggregateRow> rows = read_aggregate(given.measured);
+  std::vector<RejectedRun> left_out;
+  const std::vector<AggregateRow> rows = cli::usable_rows(given.measured, left_out);
   const std::size_t seen = rows_fitted_on(model, rows);
   for (const AggregateRow& row : rows) cli::give_rates(model, row.workload);
   const std::vector<Prediction> predictions = predict_rows(model, rows);
@@ -143,7 +148,7 @@ void evaluate_model(const Options& given) {
                evaluation.metrics.time.n);
   }
   if (given.json) {
-    nlohmann::json document = to_json(evaluation, baselines, seen);
+    nlohmann::json document = to_json(evaluation, baselines, seen, left_out);
     document["outside"] = outside;
     fmt::print("{}\n", dumped(document, 2));
     return;
@@ -159,7 +164,8 @@ void evaluate_model(const Options& given) {
 /// On default sizes, those that the table has rows for.
 void show_curve(const Options& given, const FitOptions& fit, const ProtocolOptions& folds) {
   if (!given.out.empty()) throw InputError("--out: a curve has no predictions to write");
-  const std::vector<AggregateRow> rows = read_aggregate(given.runs_agg);
+  std::vector<RejectedRun> left_out;
+  const std::vector<AggregateRow> rows = cli::usable_rows(given.runs_agg, left_out);
   std::vector<std::size_t> sizes = given.sizes;
   if (given.sizes_option->empty())
     std::erase_if(sizes, [n = timed(rows).size()](std::size_t size) { return size >= n; });
@@ -167,10 +173,12 @@ void show_curve(const Options& given, const FitOptions& fit, const ProtocolOptio
 }
 
 void show_protocol(const Options& given, Protocol protocol, const FitOptions& fit, const ProtocolOptions& folds) {
-  const ProtocolEvaluation result = evaluate_protocol(read_aggregate(given.runs_agg), protocol, fit, folds);
+  std::vector<RejectedRun> left_out;
+  const std::vector<AggregateRow> rows = cli::usable_rows(given.runs_agg, left_out);
+  const ProtocolEvaluation result = evaluate_protocol(rows, protocol, fit, folds);
   if (!given.out.empty()) write_predictions(given.out, result.scored, result.predictions);
   if (given.json) {
-    nlohmann::json document = to_json(result.all, result.baselines, result.seen);
+    nlohmann::json document = to_json(result.all, result.baselines, result.seen, left_out);
     document["folds"] = nlohmann::json::array();
     for (const FoldEvaluation& fold : result.folds) {
       document["folds"].push_back({{"left_out", fold.left_out},

@@ -56,9 +56,12 @@ void print_out_of_domain(const std::vector<PlannedRun>& runs) {
 }
 
 void print_rows(const std::vector<PlannedRun>& runs, bool schedule) {
-  std::printf("  %-34s %12s %12s%s\n", "run", "cost_sec", "value", schedule ? "    start_sec  device" : "");
+  const bool predicted = !runs.empty() && runs.front().provenance;
+  std::printf("  %-34s %12s %12s%s%s\n", "run", "cost_sec", "value", predicted ? "  rests on    " : "",
+              schedule ? "    start_sec  device" : "");
   for (const PlannedRun& run : runs) {
     std::printf("  %-34s %12lld %12.6g", label(run).c_str(), static_cast<long long>(run.cost_sec), run.value);
+    if (run.provenance) std::printf("  %-12s", std::string(to_string(*run.provenance)).c_str());
     if (schedule) std::printf(" %12lld  %s", static_cast<long long>(run.start_sec), run.device.c_str());
     std::printf("\n");
   }

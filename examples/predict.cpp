@@ -138,10 +138,10 @@ void print_table(const std::vector<AskedRow>& rows, const std::vector<std::optio
     width = std::max(width, row.text(field).size());
     if (row.workload) workloads.push_back(*row.workload);
   }
-  fmt::print("{:>{}} {:>12} {:>25} {:>12}{} {:>10} {:>10} {:<18}{}{} outside\n", field, width,
+  fmt::print("{:>{}} {:>12} {:>25} {:>12}{} {:>10} {:>10} {:<18}{}{} {:<12} outside\n", field, width,
              epoch ? "epoch s" : "step s", "90 % interval", throughput_unit(workloads),
              tokens ? fmt::format(" {:>12}", "tokens/s") : "", "memory GB", "of GB", "verdict",
-             price ? fmt::format(" {:>10}", "price") : "", budget ? fmt::format(" {:>8}", "epochs") : "");
+             price ? fmt::format(" {:>10}", "price") : "", budget ? fmt::format(" {:>8}", "epochs") : "", "rests on");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (!answers[i]) {
       fmt::print("{:>{}} {}\n", printable(rows[i].text(field)), width, rows[i].error);
@@ -153,12 +153,12 @@ void print_table(const std::vector<AskedRow>& rows, const std::vector<std::optio
       if (!shown) return std::string();
       return fmt::format(" {:>{}}", value ? fmt::format(fmt::runtime(format), value->p50) : "", cell_width);
     };
-    fmt::print("{:>{}} {:>12.4g} {:>25} {:>12.4g}{} {:>10} {:>10} {:<18}{}{} {}\n", rows[i].text(field), width, sec.p50,
-               fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95), job.images_per_sec.p50,
+    fmt::print("{:>{}} {:>12.4g} {:>25} {:>12.4g}{} {:>10} {:>10} {:<18}{}{} {:<12} {}\n", rows[i].text(field), width,
+               sec.p50, fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95), job.images_per_sec.p50,
                cell(tokens, job.tokens_per_sec, 12, "{:.4g}"), job.memory ? gigabytes(job.memory->peak_bytes) : "",
                job.usable_bytes ? gigabytes(*job.usable_bytes) : "", job.verdict ? in_words(*job.verdict) : "",
                cell(price, job.price, 10, "{:.4g}"), cell(budget, job.epochs_in_budget, 8, "{:.0f}"),
-               to_string(job.prediction.reason));
+               to_string(job.prediction.provenance), to_string(job.prediction.reason));
   }
 }
 

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How programs show rejected rows on the screen: in one line.
+// How programs show rejected rows on the screen.
 #include <perfpred/time_regressor.h>
 
 #include <fmt/format.h>
+#include <cerrno>
 
 #include <map>
 #include <string>
 #include <vector>
+
+#include "aggregate/usable_rows.h"
 
 namespace perfpred::cli {
 
@@ -26,6 +29,14 @@ inline std::string summary(const std::vector<RejectedRun>& rows) {
   std::map<std::string, std::size_t> counts;
   for (const RejectedRun& row : rows) ++counts[row.reason.substr(0, row.reason.find(": "))];
   return summary(counts);
+}
+
+/// The rows of a runs_agg.csv that have a training step; tells of the others on stderr. @param left_out  gets these
+inline std::vector<AggregateRow> usable_rows(const std::string& path, std::vector<RejectedRun>& left_out) {
+  std::vector<AggregateRow> rows = read_usable_rows(path, left_out);
+  for (const RejectedRun& row : left_out)
+    fmt::print(stderr, "{}: warning: a row is left out: {}\n", program_invocation_short_name, row.reason);
+  return rows;
 }
 
 }  // namespace perfpred::cli

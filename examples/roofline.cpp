@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "aggregate/usable_rows.h"
 #include "chart_options.h"
 #include "cli.h"
 #include "device_file.h"
@@ -111,7 +112,11 @@ RooflineStudy study_of(const Options& given) {
   if (given.peak_flops) known.by_hand.emplace(given.label_or("device"), *given.peak_flops, *given.peak_bw);
   RooflineStudy study(std::move(known), parse_precision(given.precision));
   if (!given.iterations.empty()) study.add(summarise_iterations(given.iterations, given.warmup));
-  if (!given.runs_agg.empty()) study.add(read_aggregate(given.runs_agg));
+  if (!given.runs_agg.empty()) {
+    std::vector<RejectedRun> left_out;
+    study.add(read_usable_rows(given.runs_agg, left_out));
+    for (const RejectedRun& row : left_out) study.warn("a row is left out: " + row.reason);
+  }
   if (!given.ncu.empty()) {
     study.add(NcuReport::read(given.ncu, given.decimal_comma ? ',' : '.'), given.label_or("all kernels"));
   }

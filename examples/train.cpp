@@ -6,6 +6,7 @@
 #include <perfpred/time_regressor.h>
 
 #include <chrono>
+#include <utility>
 
 #include "cli.h"
 #include "enable_kinds.h"
@@ -100,7 +101,25 @@ struct Options {
   }
 };
 
-/// Fits an op model; its errors are perfpred-evaluate's to tell.
+nlohmann::json to_json(const StepErrors& errors) {
+  nlohmann::json json = cli::to_json(errors.metrics);
+  json["coverage90"] = or_null(errors.coverage90);
+  return json;
+}
+
+void print(const OpFitReport& report) {
+  const std::initializer_list<std::pair<const char*, const StepErrors*>> lines = {
+      {"fitted on", &report.fitted}, {"steps of these", &report.steps}, {"layers left out", &report.left_out_layers}};
+  bool first = true;
+  for (const auto& [name, errors] : lines) {
+    if (errors->metrics.time.n == 0) continue;
+    if (std::exchange(first, false)) cli::print_metrics_header();
+    cli::print_metrics(name, errors->metrics);
+    fmt::print("  90 % interval covers {} %\n", cli::cell(errors->coverage90, 100, 1));
+  }
+}
+
+/// Fits an op model, and tells its errors on steps and layers; those on operators are perfpred-evaluate's to tell.
 void train_ops(const Options& given) {
   if (!given.runs_agg.empty()) throw InputError("--runs-agg is not for --kind ops");
   for (const CLI::Option* option : given.of_regressors) {
@@ -121,19 +140,24 @@ void train_ops(const Options& given) {
     fmt::print(stderr, "perfpred-train: {}\n", note);
     dropped.push_back({{"key", nullptr}, {"reason", note}});
   }
-  if (given.json) {
-    const nlohmann::json none = cli::to_json(TimeMetrics{});
-    const nlohmann::json document = {{"kind", "ops"},
-                                     {"train", none},
-                                     {"val", none},
-                                     {"test", none},
-                                     {"baselines", nlohmann::json::object()},
-                                     {"dropped", dropped},
-                                     {"fit_sec", fit_sec}};
-    fmt::print("{}\n", dumped(document, 2));
+  const OpFitReport report = report_op_fit(model, given.steps, given.layers, devices);
+  if (const std::string warning = coverage_warning(report); !warning.empty()) {
+    fmt::print(stderr, "perfpred-train: warning: {}\n", warning);
+  }
+  if (!given.json) {
+    print(report);
+    fmt::print("fitted in {:.3f} s\n", fit_sec);
     return;
   }
-  fmt::print("fitted in {:.3f} s\n", fit_sec);
+  const nlohmann::json document = {{"kind", "ops"},
+                                   {"train", to_json(report.fitted)},
+                                   {"steps", to_json(report.steps)},
+                                   {"val", cli::to_json(TimeMetrics{})},
+                                   {"test", to_json(report.left_out_layers)},
+                                   {"baselines", nlohmann::json::object()},
+                                   {"dropped", dropped},
+                                   {"fit_sec", fit_sec}};
+  fmt::print("{}\n", dumped(document, 2));
 }
 
 /// Chooses a kind of regression for each type of measured layer.
@@ -177,13 +201,15 @@ void print_notes(const TimeRegressor& model, const Split& split, const FitReport
   }
 }
 
-void print_json(const TimeRegressor& model, const FitReport& report, double fit_sec) {
+void print_json(const TimeRegressor& model, const FitReport& report, std::vector<RejectedRun> dropped, double fit_sec) {
+  const std::vector<RejectedRun> by_fit = model.dropped();
+  dropped.insert(dropped.end(), by_fit.begin(), by_fit.end());
   const nlohmann::json document = {{"kind", model.kind()},
                                    {"train", cli::to_json(report.train)},
                                    {"val", cli::to_json(report.val)},
                                    {"test", cli::to_json(report.test)},
                                    {"baselines", cli::to_json(report.baselines)},
-                                   {"dropped", to_json(model.dropped())},
+                                   {"dropped", to_json(dropped)},
                                    {"unstable", report.unstable},
                                    {"disagree", report.disagree},
                                    {"fit_sec", fit_sec}};
@@ -206,8 +232,9 @@ void train_regressor(const Options& given) {
   for (const CLI::Option* option : given.of_ops) {
     if (!option->empty()) throw InputError(option->get_name() + " is for --kind ops");
   }
+  std::vector<RejectedRun> left_out;
   const std::vector<AggregateRow> rows =
-      given.runs_agg.empty() ? std::vector<AggregateRow>{} : read_aggregate(given.runs_agg);
+      given.runs_agg.empty() ? std::vector<AggregateRow>{} : cli::usable_rows(given.runs_agg, left_out);
   FitOptions fit = given.fit;
   given.prior.set(fit);
   if (!given.grid.empty()) {
@@ -226,7 +253,7 @@ void train_regressor(const Options& given) {
   const FitReport report = report_fit(model, split);
   print_notes(model, split, report);
   if (given.json) {
-    print_json(model, report, fit_sec);
+    print_json(model, report, std::move(left_out), fit_sec);
   } else {
     print(report, fit_sec);
   }

@@ -411,6 +411,27 @@ TEST_F(CApi, LearnsFromObservedRuns) {
   expect_refused(observe(nullptr, 0, nullptr), "runs.csv");
 }
 
+TEST_F(CApi, CorrectsAModelFile) {
+  const std::string file = folder_.file("model.json"), other = folder_.file("other.json");
+  perfpred_model* model = fitted();
+  ASSERT_EQ(perfpred_model_save(model, file.c_str()), PERFPRED_OK);
+  const Workload job = Workload::cifar_cnn(3, 33, 200);
+  double expected[3];
+  ASSERT_EQ(perfpred_predict(model, of_key(job), expected, nullptr), PERFPRED_OK);
+  const std::string runs = folder_.write("runs.csv", testing::csv_of({run_of(job, expected[1] * 1.005)}));
+  const auto observe = [&](const char* out) {
+    return Json::parse(text_of([&](char* buffer, size_t capacity, size_t* needed) {
+      return perfpred_observe_file(file.c_str(), runs.c_str(), out, nullptr, buffer, capacity, needed);
+    }));
+  };
+  EXPECT_EQ(observe(other.c_str()), Json({{"observed", 1}, {"set_aside", Json::array()}}));
+  EXPECT_TRUE(TimeRegressor::load(other).was_fitted_on(run_of(job, 1).workload));
+  EXPECT_EQ(observe(nullptr).at("observed"), 1);  // the file itself was left as it was
+  EXPECT_EQ(observe(nullptr).at("set_aside").at(0).at("reason"), "already observed");
+  expect_refused(perfpred_observe_file(nullptr, runs.c_str(), nullptr, nullptr, nullptr, 0, nullptr), "path");
+  expect_refused(perfpred_observe_file(file.c_str(), "no.csv", nullptr, nullptr, nullptr, 0, nullptr), "no.csv");
+}
+
 TEST_F(CApi, AggregatesAndPlans) {
   const std::string runs = folder_.write(
       "runs.csv", testing::csv_of({testing::run_of_epochs({9, 1, 1.01}), testing::run_of_epochs({9, 1, 2})}));

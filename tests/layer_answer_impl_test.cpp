@@ -49,6 +49,10 @@ TEST(LayerText, HasTheColumnsNamesAndShortOnes) {
   EXPECT_EQ(parse_layer("attention:num_kv_heads=2,heads=8,seq=16,in=64").num_kv_heads, 2);
   EXPECT_EQ(parse_layer("attention:num_kv_heads=8,heads=8,seq=16,in=64").num_kv_heads, 0);
   EXPECT_EQ(parse_layer("rnn:variant=gru,in=8,out=16,seq=4").variant, "gru");
+  for (const char* kind : {"lstm", "gru"}) {
+    const std::string sizes = "in=8,out=16,seq=4", name = kind;
+    EXPECT_EQ(parse_layer(name + ":" + sizes), parse_layer("rnn:variant=" + name + "," + sizes));
+  }
 }
 
 TEST(LayerText, IsReadAsItIsWritten) {

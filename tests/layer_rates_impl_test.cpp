@@ -6,13 +6,16 @@
 #include <perfpred/time_regressor.h>
 #include <perfpred/workload.h>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <random>
 
+#include "evaluate/fit_report.h"
 #include "optime/layers/layer_rates.h"
 #include "optime/layers/layer_sampler.h"
 #include "optime/layers/layer_step.h"
@@ -246,7 +249,8 @@ TEST(LayerRates, LayersThatWereMeasuredTwiceCountWithTheirMeanTimes) {
       for (const LayerRow& row : made_up_layers(1, 60, factor)) text += csv_line(fields_of(layer_row_columns(), row));
     }
     write_file(path, text);
-    return fit_layers(path, StepModel().parameters, DeviceCatalogue()).rates.at({"T4", Precision::fp32});
+    return fit_layers(read_layer_groups(path, DeviceCatalogue()), StepModel().parameters)
+        .rates.at({"T4", Precision::fp32});
   };
   const LayerRates once = fitted({1}), twice = fitted({0.8, 1.2});
   for (const auto& [group, own] : once.groups) {
@@ -318,7 +322,7 @@ TEST(LayerRates, DisturbedTimesCountWhereALayerHasNoOthers) {
         recorder.append(row);
       }
     }
-    return fit_layers(path, StepModel().parameters, DeviceCatalogue());
+    return fit_layers(read_layer_groups(path, DeviceCatalogue()), StepModel().parameters);
   };
   const RatesKey key{"T4", Precision::fp32};
   const auto good = fitted("good.csv", {{"ok", 1}}), both = fitted("both.csv", {{"untrusted", 3}, {"ok", 1}}),
@@ -327,6 +331,65 @@ TEST(LayerRates, DisturbedTimesCountWhereALayerHasNoOthers) {
   EXPECT_THAT(good.notes, ElementsAre());
   EXPECT_THAT(both.notes, ElementsAre(HasSubstr("120 layers left out: their outcome is not ok")));
   EXPECT_THAT(alone.notes, ElementsAre(HasSubstr("120 layers have disturbed times only, which count")));
+}
+
+/// Layers that are too long to wait for their host, with a factor of their times each. @param deviation  of its
+/// logarithm
+OpFitReport report_on_layers(double deviation) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("layers.csv");
+  std::mt19937_64 random(1);
+  std::lognormal_distribution<double> noise(0, deviation);
+  {
+    LayerRecorder recorder(path);
+    for (LayerRow& row : made_up_layers(1, 150)) {
+      if (*row.step_sec < 1e-3) continue;
+      const double factor = deviation > 0 ? noise(random) : 1;
+      for (const auto time :
+           {&LayerRow::forward_sec, &LayerRow::backward_sec, &LayerRow::optimizer_sec, &LayerRow::step_sec})
+        if (row.*time) *(row.*time) *= factor;
+      recorder.append(row);
+    }
+  }
+  const DeviceCatalogue devices;
+  return report_op_fit(OpTimeModel::fit({}, {}, path, devices), {}, path, devices);
+}
+
+TEST(LayerRates, AFitTellsItsErrorsOnLayersThatItLeftOut) {
+  const OpFitReport exact = report_on_layers(0);
+  EXPECT_EQ(exact.steps.metrics.time.n, 0U);
+  EXPECT_EQ(exact.fitted.metrics.time.n, 50U);
+  EXPECT_EQ(exact.left_out_layers.metrics.time.n, exact.fitted.metrics.time.n);
+  EXPECT_LT(*exact.left_out_layers.metrics.time.mape, 0.025);
+  EXPECT_GT(*exact.left_out_layers.coverage90, 0.75);
+  EXPECT_EQ(coverage_warning(exact), "");
+
+  // The mean of |x - 1| of this factor is 0.243; a fit that has seen a layer knows part of it.
+  const OpFitReport noisy = report_on_layers(0.3);
+  EXPECT_NEAR(*noisy.left_out_layers.metrics.time.mape, 0.243, 0.03);
+  EXPECT_GT(*noisy.left_out_layers.metrics.time.mape, *noisy.fitted.metrics.time.mape);
+
+  OpFitReport narrow = exact;
+  narrow.left_out_layers.coverage90 = 0.548;
+  EXPECT_THAT(coverage_warning(narrow), HasSubstr("hold 55 % of the"));
+}
+
+TEST(LayerRates, AFitTellsItsErrorsOnSteps) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("layers.csv");
+  {
+    LayerRecorder recorder(path);
+    for (const LayerRow& row : made_up_layers(1, 100)) recorder.append(row);
+  }
+  std::string text = "source,gpu,model,dataset,batch,precision,ms_per_step\n";
+  for (int i = 1; i <= 10; ++i)
+    text += fmt::format("x,T4,resnet{},imagenet,{},fp32,{}\n", i % 2 ? 18 : 50, 8 * i, 50 * i);
+  const std::vector<std::string> steps = {folder.write("steps.csv", text)};
+  const DeviceCatalogue devices;
+  const OpFitReport report = report_op_fit(OpTimeModel::fit({}, steps, path, devices), steps, path, devices);
+  EXPECT_EQ(report.steps.metrics.time.n, 10U);
+  EXPECT_GT(*report.steps.metrics.time.mape, 0);
+  EXPECT_EQ(report.fitted.metrics.time.n, 10 + report.left_out_layers.metrics.time.n);
 }
 
 double probed_seconds(const DeviceProbe& probe) {

@@ -11,6 +11,7 @@
 
 #include "refusal.h"
 #include "temporary_folder.h"
+#include "text/csv.h"
 #include "tools/layer_report.h"
 
 namespace perfpred {
@@ -47,6 +48,21 @@ TEST(LayerStudy, ARegressionOfLogarithmsFindsAProductOfSizes) {
   EXPECT_EQ(study.scores[0].n, 48U);
   EXPECT_EQ(study.scores[4].n, 12U);
   EXPECT_EQ(study.predictions.size(), 12U);
+}
+
+TEST(LayerStudy, FeaturesStandBesideTheirDevices) {
+  std::vector<LayerRow> rows = linear_layers(2);
+  rows[1].device = "a device of nobody";
+  const testing::TemporaryFolder folder;
+  write_layer_features(folder.file("features.csv"), rows, DeviceCatalogue());
+  CsvReader csv(folder.file("features.csv"));
+  ASSERT_TRUE(csv.next());
+  EXPECT_EQ(csv.text(csv.required("arch")), "Turing");  // NVIDIA's data sheet: 320 GB/s, 40 multiprocessors
+  EXPECT_EQ(csv.finite(csv.required("mem_bw_gbs")), 320);
+  EXPECT_EQ(csv.finite(csv.required("sms")), 40);
+  ASSERT_TRUE(csv.next());
+  EXPECT_EQ(csv.text(csv.required("device")), "a device of nobody");
+  EXPECT_EQ(csv.text(csv.required("mem_bw_gbs")), "");
 }
 
 TEST(LayerStudy, AModelAnswersTheSameFromItsFile) {

@@ -226,6 +226,20 @@ TEST_F(NcuReportTest, SaysWhenARangeHasNoBackwardKernels) {
                           "1 of 3 kernels are in no range"));
 }
 
+TEST_F(NcuReportTest, SaysWhenARangeHoldsSeveralSteps) {
+  const auto warnings_of = [&](int steps) {
+    std::string text = long_header;
+    int id = 0;
+    for (int i = 0; i < steps; ++i) {
+      for (const char* name : {"conv", "relu", "conv", "relu", "gemm", "gemm_wgrad", "conv_dgrad", "sgd"})
+        text += kernel(id++, name, range("train_step"), "10.00", "1.50", "500", "1,000,000", "20.00");
+    }
+    return read(text).warnings;
+  };
+  EXPECT_THAT(warnings_of(1), ElementsAre());
+  EXPECT_THAT(warnings_of(3), ElementsAre(HasSubstr("range \"train_step\" launches each of its 6 kernels 3 times")));
+}
+
 TEST_F(NcuReportTest, ValuesThatTheProfilerMarksAreMissing) {
   for (const char* value : {"(!) nan", "nan", "(!) inf", "-inf", "no data", "(!) n/a"}) {
     std::string text = long_header + kernel(0, "gemm", range("step"), "10.00", "1.50", "500", "1,000,000", "20.00");

@@ -192,6 +192,22 @@ TEST_F(PlotTest, NamesOfPointsDoNotCoverEachOther) {
   }
 }
 
+TEST_F(PlotTest, ANameLeavesGuidesFreeWhereThereIsRoom) {
+  const auto height_of_name = [&](double guide) {
+    Chart chart;
+    chart.x = chart.y = {.log_base = 10};
+    chart.series = {{.label = "measured", .points = {{10, 10, {}, {}, "alone"}, {1, 1}, {1000, 100}}},
+                    {.style = Series::Style::guide, .points = {{1, guide}, {1000, guide}}}};
+    draw(chart, folder_.file("guide"), {.formats = {"svg"}});
+    const std::string drawing = testing::slurp(folder_.file("guide.svg"));
+    const std::regex text(R"re(translate\(([0-9.]+),([0-9.]+)\)"[^>]*>\s*<text>[^<]*(?:<tspan[^>]*>)?alone)re");
+    std::smatch found;
+    return std::regex_search(drawing, found, text) ? std::stod(found[2]) : 0;
+  };
+  EXPECT_GT(height_of_name(50), 0);
+  EXPECT_NE(height_of_name(10.5), height_of_name(50));  // just above the point, where the name was
+}
+
 TEST_F(PlotTest, AStyleSetsTitleSizeAndFormats) {
   Plotter plotter(folder_.path(), ChartStyle::parse("My card", "900x600", "png,pdf"));
   plotter.aggregate(std::vector{aggregate_row(2, 16, 32, 3.5)});

@@ -100,7 +100,9 @@ TEST(PrenetTable, OurLayersAreWrittenAndReadBack) {
   const TemporaryFolder folder;
   const std::vector<LayerRow> rows =
       read_layer_rows(std::string(PERFPRED_SOURCE_DIR) + "/data/amd_epyc_2_threads/layers.csv");
-  const std::vector<std::string> files = write_prenet_tables(rows, folder.path(), "20260102");
+  const auto [files, left_out] = write_prenet_tables(rows, folder.path(), "20260102");
+  EXPECT_EQ(static_cast<std::ptrdiff_t>(left_out),
+            std::ranges::count_if(rows, [](const LayerRow& row) { return row.outcome != "ok"; }));
   EXPECT_THAT(files, ::testing::Contains(folder.file("benchmark_dense_AMD_EPYC_20260102.csv")));
   std::vector<std::string> written, read;
   for (const LayerRow& row : rows) {
@@ -115,6 +117,52 @@ TEST(PrenetTable, OurLayersAreWrittenAndReadBack) {
     }
   }
   EXPECT_THAT(read, ::testing::UnorderedElementsAreArray(written));
+}
+
+TEST(PrenetTable, TheDeviationIsWrittenAndReadBack) {
+  const TemporaryFolder folder;
+  const std::string table = folder.file("layers.csv");
+  LayerRow row;
+  row.layer = parse_layer("linear:in=128,out=256");
+  row.device = "T4";
+  row.forward_sec = row.step_sec = 7e-3;
+  row.std_sec = 1.25e-3;
+  LayerRow bare = row, disturbed = row;
+  bare.layer.out = 512;
+  bare.std_sec.reset();
+  disturbed.layer.out = 1024;
+  disturbed.outcome = "untrusted";
+  {
+    LayerRecorder recorder(table);
+    for (const LayerRow& one : {row, bare, disturbed}) recorder.append(one);
+  }
+  const std::vector<LayerRow> rows = read_layer_rows(table);
+  const auto [files, left_out] = write_prenet_tables(rows, folder.path(), "20260102");
+  EXPECT_EQ(left_out, 1U);
+  ASSERT_EQ(files.size(), 1U);
+  const std::vector<LayerRow> read = read_layer_rows(files[0]);
+  ASSERT_EQ(read.size(), 2U);
+  EXPECT_DOUBLE_EQ(read[0].std_sec.value(), 1.25e-3);
+  EXPECT_FALSE(read[1].std_sec);
+  EXPECT_THAT(testing::slurp(files[0]), HasSubstr(",timeUsed_std,"));
+}
+
+// The tables in data/ are older than the column.
+TEST(LayerRecorder, AppendsToATableWithoutDeviations) {
+  const TemporaryFolder folder;
+  std::vector<std::string> header = names_of(layer_row_columns());
+  header.pop_back();
+  const std::string table = folder.write("layers.csv", csv_line(header));
+  LayerRow row;
+  row.layer = parse_layer("linear:in=128,out=256");
+  row.device = "T4";
+  row.forward_sec = row.step_sec = 7e-3;
+  row.std_sec = 1e-3;
+  LayerRecorder(table).append(row);
+  EXPECT_TRUE(LayerRecorder(table).holds(row));
+  const std::vector<LayerRow> rows = read_layer_rows(table);
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_FALSE(rows[0].std_sec);
 }
 
 TEST(PrenetTable, WhatIsMissingIsSaid) {

@@ -12,8 +12,10 @@
 #include <sstream>
 
 #include "refusal.h"
+#include "sample_rows.h"
 #include "temporary_folder.h"
 #include "tools/roofline/iteration_log.h"
+#include "tools/roofline/roofline_plots.h"
 #include "tools/roofline/roofline_report.h"
 #include "tools/roofline/roofline_tables.h"
 
@@ -327,6 +329,22 @@ class RooflineStudyTest : public ::testing::Test {
     return all;
   }
 };
+
+TEST_F(RooflineStudyTest, ASharedNameHasItsBatchSizesInOrder) {
+  if (std::system("gnuplot --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "gnuplot is not installed";
+  std::vector<AggregateRow> rows;
+  for (const int batch : {128, 32, 64}) {
+    Workload workload = Workload::zoo("resnet50", batch);
+    workload.device = "T4";
+    rows.push_back(testing::row_of(workload, 10'000));
+  }
+  StudyDevices devices;
+  RooflineStudy study(devices, Precision::fp32);
+  study.add(rows);
+  const testing::TemporaryFolder folder;
+  static_cast<void>(draw_rooflines(study.points(), folder.path(), {.formats = {"svg"}}));
+  EXPECT_THAT(testing::slurp(folder.file("roofline_t4.svg")), HasSubstr("resnet50 b32, b64, b128"));
+}
 
 TEST_F(RooflineStudyTest, DevicesAreMappedOrRefused) {
   RooflineStudy laptop(named({{"RTX 4080", "RTX 4080 Laptop"}}), Precision::fp32);

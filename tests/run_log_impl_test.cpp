@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "runs/logs/training_log.h"
 #include "runs/run_log.h"
 #include "runs/run_row.h"
 #include "temporary_folder.h"
@@ -39,6 +40,18 @@ Run sample_run() {
 }
 
 const std::string specification = R"({"workload":"network=cifar_cnn","options":{"epochs":3,"seed":0}})";
+
+// date -u -d @-1.5 and so on
+TEST(RunLog, TimesBefore1970AreWrittenToo) {
+  EXPECT_EQ(utc_text(0), "1970-01-01T00:00:00.000Z");
+  EXPECT_EQ(utc_text(-0.25), "1969-12-31T23:59:59.750Z");
+  EXPECT_EQ(utc_text(-1.5), "1969-12-31T23:59:58.500Z");
+  EXPECT_EQ(utc_text(-86400), "1969-12-31T00:00:00.000Z");
+  EXPECT_EQ(utc_text(1769860800.25), "2026-01-31T12:00:00.250Z");
+  EXPECT_EQ(utc_text(253402300799), "9999-12-31T23:59:59.000Z");
+  for (const double never : {253402300800.0, -62135596801.0, std::numeric_limits<double>::quiet_NaN()})
+    EXPECT_EQ(utc_text(never), "");
+}
 
 TEST(RunLog, ReadsBackWhatWasWritten) {
   const TemporaryFolder folder;

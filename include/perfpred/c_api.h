@@ -101,6 +101,12 @@ PERFPRED_C_API int perfpred_model_info(const perfpred_model* model, char* buffer
 /* Corrects the model by the runs of a runs.csv; the document of `perfpred-observe --json`. */
 PERFPRED_C_API int perfpred_model_observe(perfpred_model* model, const char* runs, char* buffer, size_t capacity,
                                           size_t* needed);
+/* The same of a model file, written to `out` (NULL: the same file). Processes and threads that correct one file at the
+ * same time wait for each other, so that none loses what another has observed. catalogue: as of perfpred_model_load().
+ */
+PERFPRED_C_API int perfpred_observe_file(const char* path, const char* runs, const char* out,
+                                         const perfpred_catalogue* catalogue, char* buffer, size_t capacity,
+                                         size_t* needed);
 /* Measures the rates of this machine's CPU, about a second, and keeps them in the user's cache folder, unless they are
  * there already. perfpred_workload_create() and perfpred_forecast() call it for a workload that needs them. */
 PERFPRED_C_API int perfpred_model_measure_cpu(const perfpred_model* model);

@@ -50,6 +50,7 @@ struct PlannedRun {
   std::string device;
   std::int64_t start_sec = 0;
   DomainViolation reason = DomainViolation::none;  ///< why a predicted time is outside the model's domain
+  std::optional<Provenance> provenance = {};       ///< of a predicted time
   /// Of a run that is not in the plan: how much less the best plan that contains it is worth, >= 0; an upper bound for
   /// several devices or a confidence.
   double loss = 0;

@@ -51,6 +51,7 @@ _FUNCTIONS: Dict[str, Tuple[Any, ...]] = {
     "model_save": (_pointer, _text),
     "model_info": (_pointer, *_as_text),
     "model_observe": (_pointer, _text, *_as_text),
+    "observe_file": (_text, _text, _text, _pointer, *_as_text),
     "model_measure_cpu": (_pointer,),
     "workload_create": (_pointer, _text, _out),
     "predict_columns": (_pointer, _pointer, ctypes.POINTER(_text), ctypes.POINTER(_doubles), _size, _size)

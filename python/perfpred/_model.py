@@ -340,11 +340,15 @@ def fit(
 
 
 def observe(model: Path, runs: Table, out: Optional[Path] = None) -> Dict[str, Any]:
-    """Corrects a model file by the runs of a runs.csv (or of a DataFrame, or a list of dictionaries), and writes it to `out` (default: the same file)."""
-    with load(model) as corrected:
-        done = corrected.observe(runs)
-        corrected.save(model if out is None else out)
-    return done
+    """Corrects a model file by the runs of a runs.csv (or of a DataFrame, or a list of dictionaries), and writes it to
+    `out` (default: the same file).
+
+    Calls that correct one file at the same time, of threads or processes, lose no run.
+    """
+    to = None if out is None else encoded_path(out)
+    with table_file(runs) as file:
+        document: Dict[str, Any] = json_of("observe_file", encoded_path(model), encoded_path(file), to, None)
+    return document
 
 
 def aggregate(

@@ -375,6 +375,22 @@ class Models(WithFolder):
         self.assertNotEqual(perfpred.predict(model=file, **job).time_sec.p50, before)
         self.assertEqual(model.predict(**job).time_sec.p50, before)
 
+    def test_eight_that_observe_at_once_lose_no_run(self):
+        file, observed = self.path("model.json"), []
+        self.fitted().save(file)
+
+        def observe(i):
+            runs = write_runs(self.path(f"runs{i}.csv"), made_up_sec(3, 32, 70 + i), batch_sizes=(70 + i,))
+            observed.append(perfpred.observe(file, runs)["observed"])
+
+        threads = [threading.Thread(target=observe, args=(i,)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(observed, [1] * 8)
+        self.assertEqual(perfpred.load(file).info()["rows"], 36 + 8)
+
     def test_aggregate_and_plan(self):
         runs, table = write_runs(self.path("runs.csv"), 30.0, 30.0), self.path("agg.csv")
         done = perfpred.aggregate(runs, out=table)

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <perfpred/aggregator.h>
 #include <perfpred/error.h>
+#include <perfpred/op_graph.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "aggregate/figures.h"
+#include "aggregate/usable_rows.h"
 #include "text/csv.h"
 #include "text/files.h"
 #include "workload/workload_columns.h"
@@ -220,16 +222,42 @@ AggregateFlags AggregateFlags::parse(std::string_view text) {
   return flags;
 }
 
-std::vector<AggregateRow> read_aggregate(const std::string& path) {
+namespace {
+
+/// Calls `take(row, place)` for each row.
+template <class Take>
+void for_each_row(const std::string& path, Take take) {
   AggregateReader reader(path);
-  std::vector<AggregateRow> rows;
   std::unordered_map<std::string, std::size_t> line_of;  // by key and env
   while (reader.next()) {
-    rows.push_back(reader.row());
-    const auto [first, is_new] = line_of.emplace(rows.back().workload.key() + '\n' + rows.back().env, reader.line());
+    AggregateRow row = reader.row();
+    const auto [first, is_new] = line_of.emplace(row.workload.key() + '\n' + row.env, reader.line());
     if (!is_new) reader.refuse(fmt::format("the workload of line {} again", first->second));
+    take(std::move(row), ValuePlace{path, reader.line(), {}});
   }
-  if (rows.empty()) throw InputError(fmt::format("{}: has a header and no row", path));
+  if (line_of.empty()) throw InputError(fmt::format("{}: has a header and no row", path));
+}
+
+}  // namespace
+
+std::vector<AggregateRow> read_aggregate(const std::string& path) {
+  std::vector<AggregateRow> rows;
+  for_each_row(path, [&](AggregateRow row, const ValuePlace&) { rows.push_back(std::move(row)); });
+  return rows;
+}
+
+std::vector<AggregateRow> read_usable_rows(const std::string& path, std::vector<RejectedRun>& left_out) {
+  std::vector<AggregateRow> rows;
+  const std::size_t before = left_out.size();
+  for_each_row(path, [&](AggregateRow row, const ValuePlace& place) {
+    try {
+      (void)row.workload.graph();
+      rows.push_back(std::move(row));
+    } catch (const InputError& error) {
+      left_out.push_back({row.workload.key(), place.prefix() + error.what()});
+    }
+  });
+  if (rows.empty()) throw InputError(left_out[before].reason);
   return rows;
 }
 

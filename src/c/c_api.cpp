@@ -111,6 +111,14 @@ nlohmann::json info_json(const TimeRegressor& model) {
           {"dropped", to_json(model.dropped())}};
 }
 
+/// The document of `perfpred-observe --json`. @param observe  teaches a model the runs of the file
+std::string observed(const char* file, const std::function<std::vector<RejectedRun>(std::span<const Run>)>& observe) {
+  const std::vector<Run> runs = read_runs(given(file, "runs"));
+  if (runs.empty()) throw InputError(fmt::format("{}: holds no run", file));
+  const std::vector<RejectedRun> rejected = observe(runs);
+  return dumped(nlohmann::json{{"observed", runs.size() - rejected.size()}, {"set_aside", to_json(rejected)}}, indent);
+}
+
 /// Where quantiles go; null: nowhere.
 struct QuantileArrays {
   double* p05;
@@ -330,11 +338,20 @@ int perfpred_model_info(const perfpred_model* model, char* buffer, size_t capaci
 int perfpred_model_observe(perfpred_model* model, const char* runs, char* buffer, size_t capacity, size_t* needed) {
   return guarded([&] {
     const auto taught = models().get(model);
-    const std::vector<Run> rows = read_runs(given(runs, "runs"));
-    if (rows.empty()) throw InputError(fmt::format("{}: holds no run", runs));
-    const std::vector<RejectedRun> rejected = taught->observe(rows);
-    const nlohmann::json document = {{"observed", rows.size() - rejected.size()}, {"set_aside", to_json(rejected)}};
-    give_text(dumped(document, indent), buffer, capacity, needed);
+    give_text(observed(runs, [&](std::span<const Run> rows) { return taught->observe(rows); }), buffer, capacity,
+              needed);
+  });
+}
+
+int perfpred_observe_file(const char* path, const char* runs, const char* out, const perfpred_catalogue* catalogue,
+                          char* buffer, size_t capacity, size_t* needed) {
+  return guarded([&] {
+    const std::string from = given(path, "path"), to = out == nullptr ? from : out;
+    const DeviceCatalogue devices = devices_of(catalogue);
+    const auto observe = [&](std::span<const Run> rows) {
+      return TimeRegressor::observe_in_file(from, rows, to, devices);
+    };
+    give_text(observed(runs, observe), buffer, capacity, needed);
   });
 }
 

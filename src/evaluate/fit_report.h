@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <perfpred/op_time_model.h>
+
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "evaluate/baselines.h"
@@ -17,5 +20,26 @@ struct FitReport {
 
 /// @throws InputError that names a row which cannot be predicted
 [[nodiscard]] FitReport report_fit(const TimeRegressor& model, const Split& split);
+
+/// Errors of times of steps, and how many of them the 90 % intervals held.
+struct StepErrors {
+  TimeMetrics metrics;  ///< throughput: samples a second
+  std::optional<double> coverage90;
+};
+
+/// Errors of an op model on the measurements that it was fitted on.
+struct OpFitReport {
+  StepErrors fitted;           ///< the steps and layers as the model answers them
+  StepErrors steps;            ///< the steps among them
+  StepErrors left_out_layers;  ///< layers, each by rates that were fitted on four fifths of them, without it
+};
+
+/// @param steps, layers  tables that OpTimeModel::fit() took; may be empty
+/// @throws InputError as OpTimeModel::fit()
+[[nodiscard]] OpFitReport report_op_fit(const OpTimeModel& model, const std::vector<std::string>& steps,
+                                        const std::string& layers, const DeviceCatalogue& devices);
+
+/// What to say where 90 % intervals of steps or of layers that were left out hold fewer than 75 %; empty where they do.
+[[nodiscard]] std::string coverage_warning(const OpFitReport& report);
 
 }  // namespace perfpred

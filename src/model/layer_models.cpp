@@ -109,6 +109,13 @@ Features layer_features(const LayerCase& layer, const Device& device, const Laye
   return Eigen::Map<const Eigen::VectorXd>(values.data(), static_cast<Eigen::Index>(values.size()));
 }
 
+Device device_of(const LayerRow& row, const DeviceCatalogue& devices) {
+  const ResolvedDevice found = devices.resolve(row.device);
+  Device device;
+  device.kind = found.kind(row.threads.has_value());
+  return found.device != nullptr ? *found.device : device;
+}
+
 FeatureTask layer_task(std::span<const LayerRow> rows, const DeviceCatalogue& devices, const LayerInputs& inputs,
                        std::uint64_t seed) {
   FeatureTask task;
@@ -116,10 +123,7 @@ FeatureTask layer_task(std::span<const LayerRow> rows, const DeviceCatalogue& de
   task.log_times.resize(static_cast<Eigen::Index>(rows.size()));
   for (Eigen::Index i = 0; i < task.log_times.size(); ++i) {
     const LayerRow& row = rows[static_cast<std::size_t>(i)];
-    const ResolvedDevice found = devices.resolve(row.device);
-    Device device;
-    device.kind = found.kind(row.threads.has_value());
-    const Features features = layer_features(row.layer, found.device != nullptr ? *found.device : device, inputs);
+    const Features features = layer_features(row.layer, device_of(row, devices), inputs);
     if (i == 0) task.features.resize(task.log_times.size(), features.size());
     task.features.row(i) = features.transpose();
     task.log_times[i] = std::log(row.step_sec.value());

@@ -33,6 +33,9 @@ struct LayerInputs {
 [[nodiscard]] std::vector<std::string> layer_feature_names(LayerType type, const LayerInputs& inputs);
 [[nodiscard]] Features layer_features(const LayerCase& layer, const Device& device, const LayerInputs& inputs);
 
+/// What a layer was measured on; one that is not known has a kind alone.
+[[nodiscard]] Device device_of(const LayerRow& row, const DeviceCatalogue& devices);
+
 /// What a regression of step times is fitted on. @param rows  of one type, all with a step time
 [[nodiscard]] FeatureTask layer_task(std::span<const LayerRow> rows, const DeviceCatalogue& devices,
                                      const LayerInputs& inputs, std::uint64_t seed);

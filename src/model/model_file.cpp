@@ -57,6 +57,11 @@ void read_networks(const nlohmann::json& networks, Group& group) {
   }
 }
 
+void refuse_layers(const nlohmann::json& json) {
+  if (json.value("kind", nlohmann::json()) != "layers") return;
+  throw ModelError("is a model of single layers, which --layer asks; networks need another kind of model");
+}
+
 }  // namespace
 
 nlohmann::json to_json(const ModelState& state) {
@@ -93,6 +98,7 @@ ModelState read_state(const nlohmann::json& json, const DeviceCatalogue& given) 
   if (json.value("kind", nlohmann::json()) == "ops") {
     return without_runs(std::make_shared<const OpTimeModel>(OpModelAccess::model(read_op_model(json))));
   }
+  refuse_layers(json);
   const nlohmann::json& format = json_field(json, "format");
   if (format != model_format) {
     throw ModelError(

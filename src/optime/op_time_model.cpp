@@ -72,7 +72,7 @@ OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::vector<std::
   }
   if (!layers.empty()) {
     const std::vector<Device> of_steps = std::move(state.measured.devices);
-    state.measured = fit_layers(layers, state.steps.parameters, devices);
+    state.measured = fit_layers(read_layer_groups(layers, devices), state.steps.parameters);
     for (const Device& device : of_steps) keep_own(state.measured.devices, device);
     state.notes.insert(state.notes.end(), state.measured.notes.begin(), state.measured.notes.end());
   }

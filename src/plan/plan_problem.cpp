@@ -177,6 +177,7 @@ class ProblemBuilder {
       sec = prediction.time_sec.p50;
       throughput = ThroughputDeriver(workload.train_images).derive(sec);
       run.reason = prediction.reason;
+      run.provenance = prediction.provenance;
     }
     if (!(sec > 0) || std::isinf(sec)) {
       throw InputError(fmt::format("{}: {} s an epoch is not a positive number", workload.key(), sec));

@@ -18,6 +18,9 @@
 namespace perfpred {
 namespace {
 
+/// All but tabs, which stand in for blanks.
+bool is_control(char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f; }
+
 using QuotePolicy = io::double_quote_escape<',', '"'>;
 
 /// What the line reader reads from. It looks at the byte behind a last line without line feed, where an older line feed
@@ -141,6 +144,7 @@ bool LineReader::cut_off() { return *impl_->added_line_feed && next() == nullptr
 
 bool split_csv_fields(char* line, std::vector<std::string_view>& fields) {
   fields.clear();
+  std::replace_if(line, line + std::strlen(line), is_control, '?');  // which a terminal would obey
   const char* quote = ::strchrnul(line, '"');  // the next one; fields that end before it need no care
   while (true) {
     char* end = line;
@@ -294,7 +298,7 @@ std::string csv_line(std::span<const std::string> fields) {
     if (quoted) line += '"';
     for (const char c : field) {
       if (c == '"') line += '"';
-      line += c == '\n' || c == '\r' || c == '\0' ? ' ' : c;
+      line += is_control(c) ? ' ' : c;
     }
     if (quoted) line += '"';
   }

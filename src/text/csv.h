@@ -93,15 +93,15 @@ class CsvReader {
 void require_columns(std::span<const std::string> header, const std::string& where,
                      std::span<const std::string_view> names, std::string_view table);
 
-/// One CSV line with its line feed; fields that need quotes get them. A line break or NUL in a field becomes a blank,
-/// since no reader takes one.
+/// One CSV line with its line feed; fields that need quotes get them. A control character in a field becomes a blank,
+/// since no reader takes it.
 [[nodiscard]] std::string csv_line(std::span<const std::string> fields);
 
 /// Size in bytes of the lines up to and including the header, the first line that is not blank; 0 if that has no line
 /// feed.
 [[nodiscard]] std::size_t size_up_to_header(std::string_view text);
 
-/// Splits a NUL-terminated line in place. @returns false if a quote is not closed
+/// Splits a line that ends with NUL in place; control characters become `?`. @returns false if a quote is not closed
 [[nodiscard]] bool split_csv_fields(char* line, std::vector<std::string_view>& fields);
 
 /// The fields of one line (without line feed). @throws InputError, `prefix: ...`, for a quote that is not closed

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "text/parse.h"
@@ -154,41 +155,59 @@ void add_line(std::vector<Box>& taken, const Series& series, const Span& x, cons
   }
 }
 
-/// Room for a text of this width beside a point.
-std::optional<Box> free_place(const Box& mark, double width, const std::vector<Box>& taken, const Canvas& canvas) {
+/// What is in a panel already.
+struct TakenRoom {
+  std::vector<Box> marks_and_names, lines, guides;
+};
+
+bool is_free(const Box& box, const std::vector<Box>& taken) {
+  return std::none_of(taken.begin(), taken.end(), [&](const Box& b) { return b.meets(box); });
+}
+
+/// Room for a text of this width beside a point, with no line between the two.
+std::optional<Box> free_place(const Box& mark, double width, bool on_guides, const TakenRoom& taken,
+                              const Canvas& canvas) {
+  const double middle = (mark.left + mark.right) / 2;
   for (const double up : {0.0, -1.0, 0.5, 1.0, -2.0, 2.0, -3.0, 3.0}) {  // lines above the point; 0.5: beside it
     for (const bool right : {true, false}) {
       const double left = right ? mark.right + 1 : mark.left - 1 - width;
       const double low =
           up == 0.5 ? (mark.low + mark.high - canvas.line) / 2 : mark.high - canvas.mark + up * canvas.line;
       const Box box = {left, low, left + width, low + canvas.line};
+      const Box between = {middle - 1, std::min(low, mark.low), middle + 1, std::max(box.high, mark.high)};
       const bool inside = box.left >= 0 && box.right <= canvas.width && box.low >= 0 && box.high <= canvas.height;
-      if (inside && std::none_of(taken.begin(), taken.end(), [&](const Box& b) { return b.meets(box); })) return box;
+      if (inside && is_free(box, taken.marks_and_names) && is_free(box, taken.lines) && is_free(between, taken.lines) &&
+          (on_guides || is_free(box, taken.guides))) {
+        return box;
+      }
     }
   }
   return std::nullopt;
 }
 
-/// Names beside their points, each where it covers neither another name nor a point; those without room are left out.
+/// Names beside their points, each where it covers neither another name nor a point nor a line; those without room are
+/// left out. They cover guides only where there is no other room.
 std::string name_commands(const std::vector<const Series*>& panel, const Span& x, const Span& y, const Canvas& canvas) {
-  std::vector<Box> taken;
+  TakenRoom taken;
   std::vector<std::pair<const ChartPoint*, Box>> named;
   for (const Series* series : panel) {
     const bool marks = series->style == Style::points || series->style == Style::lines_points;
     for (const ChartPoint& p : series->points) {
       const double at_x = x.share(p.x) * canvas.width, at_y = y.share(p.y) * canvas.height, half = canvas.mark;
       const Box mark = {at_x - half, at_y - half, at_x + half, at_y + half};
-      if (marks) taken.push_back(mark);
+      if (marks) taken.marks_and_names.push_back(mark);
       if (!p.name.empty()) named.emplace_back(&p, mark);
     }
-    if (series->style == Style::lines) add_line(taken, *series, x, y, canvas);
+    if (series->style == Style::lines) add_line(taken.lines, *series, x, y, canvas);
+    if (series->style == Style::guide) add_line(taken.guides, *series, x, y, canvas);
   }
   std::string text;
   for (const auto& [point, mark] : named) {
-    const std::optional<Box> box =
-        free_place(mark, static_cast<double>(point->name.size()) * canvas.letter, taken, canvas);
+    const double name_width = static_cast<double>(point->name.size()) * canvas.letter;
+    std::optional<Box> box = free_place(mark, name_width, false, taken, canvas);
+    if (!box) box = free_place(mark, name_width, true, taken, canvas);
     if (!box) continue;
-    taken.push_back(*box);
+    taken.marks_and_names.push_back(*box);
     text += fmt::format("set label {} at graph {:.4f},{:.4f} left front font ',13'\n", quoted_text(point->name),
                         box->left / canvas.width, (box->low + canvas.line / 2) / canvas.height);
   }
@@ -291,6 +310,36 @@ std::string panel_commands(const Panel& panel, std::size_t number) {
   return fmt::format("{}plot {}\n", data, fmt::join(terms, ", \\\n  "));
 }
 
+/// Rows that the legend below a panel of a grid may need: gnuplot makes as few as its longest label lets, by widths of
+/// the terminal's letters.
+std::size_t legend_rows(const Panel& panel, double width) {
+  constexpr double letter = 12, mark = 60, share = 0.75;  // pixels, and of the panel's width between its axes
+  std::size_t labels = 0, longest = 0;
+  for (const Series* series : panel) {
+    labels += series->label.empty() ? 0 : 1;
+    longest = std::max(longest, series->label.size());
+  }
+  const double columns = std::max(1.0, std::floor(share * width / (letter * static_cast<double>(longest) + mark)));
+  return static_cast<std::size_t>(std::ceil(static_cast<double>(labels) / columns));
+}
+
+/// Room for the legends of the panels in a row of a grid.
+std::string row_commands(std::span<const Panel> row, double width) {
+  constexpr double axis_lines = 3.4, legend_line = 0.78;  // heights of a letter of the terminal's font
+  std::size_t most = 0;
+  for (const Panel& panel : row) most = std::max(most, legend_rows(panel, width));
+  return fmt::format("set bmargin {:.2f}\nset key maxrows {}\n", axis_lines + legend_line * static_cast<double>(most),
+                     std::max<std::size_t>(most, 1));
+}
+
+/// The room between the axes of each panel, as gnuplot leaves it.
+Canvas canvas_of(std::span<const Panel> panels, double width, double height, std::size_t columns, std::size_t rows) {
+  constexpr double legend_line = 0.028, most_rows = 6;
+  if (panels.size() > 1) return {width * 0.85 / static_cast<double>(columns), height * 0.6 / static_cast<double>(rows)};
+  const double legend = panels.empty() ? 0 : static_cast<double>(legend_rows(panels.front(), width));
+  return {width * 0.875, height * (0.79 - legend_line * std::min(most_rows, legend))};
+}
+
 /// Columns of the grid of panels.
 std::size_t columns_for(std::size_t panels) {
   return static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(panels))));
@@ -322,18 +371,22 @@ std::string chart_script(const Chart& chart, const std::string& title, double wi
   std::string text = "set border 3\nset tics nomirror\nset grid lw 0.5 lc rgb '#C8C8C8'\n";
   text += axis_commands(chart.x, 'x', x) + axis_commands(chart.y, 'y', y);
   text += !legend ? "unset key\n"
-          : grid  ? "set key below left maxrows 6 font ',13' samplen 2 spacing 0.95 Left reverse\n"
+          : grid  ? "set key below left font ',13' samplen 2 spacing 0.95 Left reverse\n"
                   : "set key below center maxrows 6 spacing 1.1 Left reverse samplen 2.5 height 0.8\n";
+  const Canvas canvas = canvas_of(panels, width, height, columns, rows);
   if (grid) {
     text += fmt::format(
         "set tics font ',14'\nset xlabel font ',14'\nset ylabel font ',14'\nset lmargin 13\nset rmargin 2\n"
-        "set bmargin 9\nset multiplot layout {},{} title {}\n",
+        "set multiplot layout {},{} title {}\n",
         rows, columns, quoted_text(title));
   } else {
     text += fmt::format("set title {}\n", quoted_text(title));
   }
   for (std::size_t i = 0; i < panels.size(); ++i) {
-    const Canvas canvas = {width * 0.85 / static_cast<double>(columns), height * 0.6 / static_cast<double>(rows)};
+    if (grid && i % columns == 0) {
+      const std::size_t here = std::min(columns, panels.size() - i);
+      text += row_commands(std::span(panels).subspan(i, here), width / static_cast<double>(columns));
+    }
     text += "unset label\n" + name_commands(panels[i], x, y, canvas) + panel_commands(panels[i], i);
   }
   return grid ? text + "unset multiplot\n" : text;

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 
+#include "catalogue/device_table.h"
 #include "model/lognormal.h"
 #include "text/csv.h"
 #include "text/files.h"
@@ -131,6 +132,20 @@ nlohmann::json to_json(const LayerStudy& study) {
           {"notes", study.notes}};
 }
 
+namespace {
+
+/// The columns of devices.csv that describe a device, beside its names.
+std::vector<std::string> without_names(const std::vector<std::string>& fields) {
+  const std::vector<std::string>& columns = device_columns();
+  std::vector<std::string> some;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    if (columns[i] != "name" && columns[i] != "aliases" && columns[i] != "source") some.push_back(fields[i]);
+  }
+  return some;
+}
+
+}  // namespace
+
 void write_layer_features(const std::string& path, const std::vector<LayerRow>& rows, const DeviceCatalogue& devices) {
   std::map<LayerType, std::vector<LayerRow>> by_type;
   for (const LayerRow& row : rows) {
@@ -141,12 +156,16 @@ void write_layer_features(const std::string& path, const std::vector<LayerRow>& 
     std::vector<std::string> names = {"layer", "device"};
     for (std::string& name : layer_feature_names(type, {})) names.push_back(std::move(name));
     names.emplace_back("step_ms");
+    const std::vector<std::string> columns = without_names(device_columns());
+    names.insert(names.end(), columns.begin(), columns.end());
     file.write(csv_line(names));
     const FeatureTask task = layer_task(some, devices, {}, 0);
     for (std::size_t i = 0; i < some.size(); ++i) {
       std::vector<std::string> fields = {label_of(some[i]), some[i].device};
       for (const double value : task.features.row(static_cast<Eigen::Index>(i))) fields.push_back(number_text(value));
       fields.push_back(number_text(1e3 * *some[i].step_sec));
+      const std::vector<std::string> known = without_names(device_fields(device_of(some[i], devices)));
+      fields.insert(fields.end(), known.begin(), known.end());
       file.write(csv_line(fields));
     }
   }

@@ -17,7 +17,8 @@ namespace perfpred {
 /// "measured_ms", "p05_ms", "p50_ms", "p95_ms"}], "coverage90", "notes"}
 [[nodiscard]] nlohmann::json to_json(const LayerStudy& study);
 
-/// The features of layers that have a step time, a table for each type one after the other, by name of type.
+/// The features of layers that have a step time, beside what the catalogue says of their device, a table for each type
+/// one after the other, by name of type.
 void write_layer_features(const std::string& path, const std::vector<LayerRow>& rows, const DeviceCatalogue& devices);
 
 /// Charts of what to_json() made: `layer_errors`, `layer_inputs`, `layer_devices` (each where there is something to

@@ -31,6 +31,7 @@ json to_json(const PlannedRun& run, const PlanTerms& terms) {
           {"start_sec", run.start_sec},
           {"in_domain", run.reason == DomainViolation::none},
           {"reason", to_string(run.reason)},
+          {"provenance", run.provenance ? json(to_string(*run.provenance)) : json()},
           {"price", or_null(terms.price(run))}};
 }
 

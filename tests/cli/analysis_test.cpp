@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "spawn.h"
 
@@ -155,6 +156,41 @@ TEST(Roofline, PlacesAPoint) {
                                                 "bound", "margin", "efficiency"));
   EXPECT_EQ(point["bound"], "memory");
   EXPECT_DOUBLE_EQ(point["efficiency"].get<double>(), 1467e9 / (15.6 * 320e9));
+}
+
+// Answers and warnings repeat what a table says of itself: a terminal would obey it.
+TEST(Roofline, ATableSendsNoControlCharactersToTheTerminal) {
+  const TemporaryFolder folder;
+  std::string log = "env,device,network,batch_size,iter_idx,iter_time_ms,imgs_per_sec,timestamp\n";
+  for (int i = 0; i < 9; ++i) {
+    log += "\033]0;x\a\033[31m,T4,resnet18,32," + std::to_string(i) + ",1,32000," + std::to_string(1000 + i) + "\n";
+  }
+  const std::string table =
+      "depth,base_filters,batch_size,params,n,steps_per_epoch,avg_time_mean,avg_time_std,thr_mean,thr_std,acc_mean,"
+      "acc_std,device,env\n2,16,64,280218,2,782,4.0,0.1,12500,300,0.7,0.01,T4,\033]0;x\a\033[31m\n";
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--iterations", folder.write("log.csv", log)},
+        {"--runs-agg", folder.write("env.csv", table)},
+        {"--ai", "1", "--gflops", "1e9", "--device", "T4", "--label", "\033[31m\a"}}) {
+    std::vector<std::string> command = {program("roofline")};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    const Finished ran = spawn(command);
+    EXPECT_EQ(ran.exit_code, 0) << ran.err;
+    EXPECT_THAT(ran.out + ran.err,
+                ::testing::AllOf(::testing::HasSubstr("?[31m"), ::testing::Not(::testing::HasSubstr("\033")),
+                                 ::testing::Not(::testing::HasSubstr("\a"))));
+  }
+}
+
+// A peak in TFLOP/s where FLOP/s is expected gives an absurd efficiency, but columns stay apart.
+TEST(Roofline, ColumnsStayApart) {
+  const Finished ran = spawn({program("roofline"), "--ai", "10", "--gflops", "1467", "--peak-flops", "30", "--peak-bw",
+                              "300", "--label", "a label that is longer than its column"});
+  std::istringstream lines(ran.out);
+  std::string line;
+  std::getline(lines, line);
+  ASSERT_TRUE(std::getline(lines, line)) << ran.err;
+  EXPECT_THAT(line, ::testing::ContainsRegex("its column +fp32 +10.00 +1467.0 +0.1 +compute +0.99 +4.89e\\+12 %$"));
 }
 
 TEST(Roofline, PlacesRowsAndReports) {

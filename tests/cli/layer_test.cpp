@@ -63,5 +63,21 @@ TEST(LayerOption, RefusesWhatHasNoEffect) {
                  "image_size is missing");
 }
 
+// A model of single layers is a model, too, but not of networks.
+TEST(LayerOption, AModelOfSingleLayersIsNotAskedForNetworks) {
+  const TemporaryFolder folder;
+  const std::string model = folder.write("layers.json", R"({"format":1,"kind":"layers","layers":{}})");
+  expect_refusal(ask("predict", {"--model", model, "--network", "resnet18", "--batch-size", "8", "--device", "T4"}), 2,
+                 "is a model of single layers, which --layer asks");
+  const std::string rows = folder.write("runs_agg.csv",
+                                        "depth,base_filters,batch_size,params,n,steps_per_epoch,avg_time_mean,"
+                                        "avg_time_std,thr_mean,thr_std,acc_mean,acc_std\n"
+                                        "2,16,64,280218,2,782,4.0,0.1,12500,300,0.7,0.01\n");
+  expect_refusal(ask("evaluate", {"--model", model, "--measured", rows}), 2, "is a model of single layers");
+  // What is asked for layers says of another model that it is none of layers.
+  expect_refusal(ask("predict", {"--model", model, "--layer", conv, "--device", "T4", "--batch-size", "8"}), 2,
+                 "the model has no layers of type conv2d");
+}
+
 }  // namespace
 }  // namespace perfpred::testing

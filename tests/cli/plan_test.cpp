@@ -383,11 +383,13 @@ TEST_F(PlanProgram, SaysWhichTimesAreRough) {
   int rough = 0;
   for (const json& item : other["items"]) {
     EXPECT_EQ(item["in_domain"], item["device"] == "T4") << item;
+    EXPECT_EQ(item["provenance"] == "runs", item["device"] == "T4") << item;
     rough += item["reason"] == "other_device" ? 1 : 0;
   }
   EXPECT_GT(rough, 0);
   const Finished screen = run(predicted({"--devices", "T4,V100-SXM2-16GB"}), table);
   EXPECT_NE(screen.out.find("outside the model's domain: " + std::to_string(rough)), std::string::npos) << screen.out;
+  EXPECT_NE(screen.out.find("rests on"), std::string::npos) << screen.out;
   expect_refusal(run(predicted({"--devices", "Foo,T4"}), table), 2, "Foo");
   const std::string own_devices = folder_.write("own.csv", "name\nFoo\n");
   const json named = run_json(predicted({"--devices", "Foo", "--device-file", own_devices}), table);

@@ -93,6 +93,31 @@ TEST_F(Train, RefusesOptionsThatSuggestDoesNotUse) {
   EXPECT_EQ(train({"--runs-agg", rows, "--ops-dir", "x"}).exit_code, 2);
 }
 
+// InceptionV3 pools windows that an image of 20 pixels does not fill.
+TEST_F(Train, ARowWithoutATrainingStepIsLeftOutWithItsLine) {
+  std::vector<AggregateRow> rows = made_up_rows();
+  AggregateRow bad = rows.front();
+  bad.workload.network = "inception_v3";
+  bad.workload.input = {3, 20, 20};
+  rows.insert(rows.begin() + 2, bad);
+  const std::string path = table(rows), model = folder_.file("model.json");
+  const std::string reason = path + ":4: input 3x20x20 is too small for inception_v3";
+  const auto answered = [&](std::vector<std::string> command, const char* list) {
+    command[0] = program(command[0]);
+    command.emplace_back("--json");
+    const Finished finished = spawn(command);
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    EXPECT_THAT(finished.err, HasSubstr("a row is left out: " + reason));
+    const auto json = nlohmann::json::parse(finished.out, nullptr, false);
+    EXPECT_THAT(json.at(list).dump(), HasSubstr(reason));
+  };
+  answered({"train", "--runs-agg", path, "--out", model}, "dropped");
+  answered({"evaluate", "--model", model, "--measured", path}, "left_out");
+  answered({"evaluate", "--runs-agg", path, "--protocol", "lowo", "--kind", "linear"}, "left_out");
+  answered({"roofline", "--runs-agg", path, "--device", "T4"}, "warnings");
+  testing::expect_refusal(train({"--runs-agg", table({bad})}), 2, "runs_agg.csv:2: input 3x20x20 is too small");
+}
+
 TEST_F(Train, ARunObservedTwiceIsReported) {
   const std::string model = folder_.file("model.json");
   ASSERT_EQ(train({"--runs-agg", table(made_up_rows()), "--out", model}).exit_code, 0);

@@ -124,6 +124,7 @@ TEST(TimeLayer, TimesThePartsThatALayerHas) {
   EXPECT_LE(*trained.low_sec, *trained.step_sec);
   EXPECT_LE(*trained.step_sec, *trained.high_sec);
   EXPECT_LE(*trained.min_sec, *trained.max_sec);
+  EXPECT_LE(*trained.std_sec, *trained.max_sec - *trained.min_sec);
   EXPECT_FALSE(trained.host_sec);  // a CPU's
   EXPECT_FALSE(trained.device.empty());
   layer.optimizer = Optimizer::none;

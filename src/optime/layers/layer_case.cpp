@@ -302,8 +302,14 @@ const Columns<LayerCase>& layer_columns() {
 LayerCase parse_layer(std::string_view text) {
   const std::size_t colon = std::min(text.find(':'), text.size());
   LayerCase layer;
-  layer_columns().front().set(layer, text.substr(0, colon), {{}, 0, "layer"});
+  const std::string_view name = text.substr(0, colon);
+  const bool is_kind = name != to_string(LayerType::rnn) && std::ranges::find(rnn_variants, name) != rnn_variants.end();
+  layer_columns().front().set(layer, is_kind ? to_string(LayerType::rnn) : name, {{}, 0, "layer"});
   std::vector<std::string_view> given;
+  if (is_kind) {
+    layer.variant = name;
+    given.emplace_back("variant");
+  }
   for (std::string_view rest = text.substr(std::min(colon + 1, text.size())); !rest.empty();) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
     const std::string_view item = rest.substr(0, comma);

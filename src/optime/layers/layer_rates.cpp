@@ -269,35 +269,47 @@ std::vector<double> LayerRates::kernel_seconds(std::span<const StepKernel> kerne
   return seconds;
 }
 
-MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior, const DeviceCatalogue& catalogue) {
-  std::map<RatesKey, std::vector<LayerRow>> groups;
+LayerRates LayerGroup::fit(const StepParameters& prior) const {
+  return LayerRates::fit(parts_of(rows, device.kind), step_device(device, key.precision, StepArithmetic::as_graph),
+                         prior);
+}
+
+LayerGroups read_layer_groups(const std::string& path, const DeviceCatalogue& catalogue) {
+  std::map<RatesKey, std::vector<LayerRow>> by_key;
   for (LayerRow& row : read_layer_rows(path)) {
     if (const Device* known = catalogue.resolve(row.device).device) row.device = known->name;
-    groups[{row.device, row.layer.precision}].push_back(std::move(row));
+    by_key[{row.device, row.layer.precision}].push_back(std::move(row));
   }
-  MeasuredDevices result;
+  LayerGroups result;
   std::size_t waiting = 0, untimed = 0, disturbed = 0;
-  for (auto& [key, rows] : groups) {
-    const std::string& name = key.device;
-    const Device device = device_named(name, catalogue);
-    keep_own(result.devices, device);
+  for (auto& [key, rows] : by_key) {
+    LayerGroup& group = result.groups.emplace_back(LayerGroup{key, device_named(key.device, catalogue), {}});
     const std::size_t untimed_here = drop_untimed(rows, disturbed);
     const std::size_t waiting_here = std::erase_if(rows, [](const LayerRow& row) {
       return row.host_sec && row.step_sec && *row.host_sec > host_bound * *row.step_sec;
     });
     untimed += untimed_here;
     waiting += waiting_here;
-    const auto parts = parts_of(one_row_each(rows), device.kind);
-    if (parts.size() < LayerRates::min_parts) {
-      throw InputError(fmt::format("{}: {} timed parts of layers on {} in {}: a fit needs {}{}", path, parts.size(),
-                                   name, to_string(key.precision), LayerRates::min_parts,
+    group.rows = one_row_each(rows);
+    if (const auto parts = parts_of(group.rows, group.device.kind).size(); parts < LayerRates::min_parts) {
+      throw InputError(fmt::format("{}: {} timed parts of layers on {} in {}: a fit needs {}{}", path, parts,
+                                   key.device, to_string(key.precision), LayerRates::min_parts,
                                    left_out("; ", untimed_here, waiting_here)));
     }
-    result.rates[key] = LayerRates::fit(parts, step_device(device, key.precision, StepArithmetic::as_graph), prior);
   }
   if (disturbed != 0)
     result.notes.push_back(fmt::format("{}: {} layers have disturbed times only, which count", path, disturbed));
   if (untimed + waiting != 0) result.notes.push_back(left_out(path + ": ", untimed, waiting));
+  return result;
+}
+
+MeasuredDevices fit_layers(LayerGroups table, const StepParameters& prior) {
+  MeasuredDevices result;
+  result.notes = std::move(table.notes);
+  for (const LayerGroup& group : table.groups) {
+    keep_own(result.devices, group.device);
+    result.rates[group.key] = group.fit(prior);
+  }
   return result;
 }
 

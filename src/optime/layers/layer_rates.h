@@ -69,9 +69,25 @@ struct MeasuredDevices {
   std::vector<std::string> notes;  ///< layers that were left out, and why
 };
 
+/// The rows of a table that rates are learned from, each layer once.
+struct LayerGroup {
+  RatesKey key;
+  Device device;
+  std::vector<LayerRow> rows;
+
+  /// @param prior  as LayerRates::fit() takes it
+  [[nodiscard]] LayerRates fit(const StepParameters& prior) const;
+};
+
+struct LayerGroups {
+  std::vector<LayerGroup> groups;
+  std::vector<std::string> notes;  ///< layers that were left out, and why
+};
+
 /// @throws InputError for a table that cannot be read, a device that is neither in the catalogue nor this CPU, or fewer
 /// than LayerRates::min_parts timed parts on one
-[[nodiscard]] MeasuredDevices fit_layers(const std::string& path, const StepParameters& prior,
-                                         const DeviceCatalogue& catalogue);
+[[nodiscard]] LayerGroups read_layer_groups(const std::string& path, const DeviceCatalogue& catalogue);
+
+[[nodiscard]] MeasuredDevices fit_layers(LayerGroups table, const StepParameters& prior);
 
 }  // namespace perfpred

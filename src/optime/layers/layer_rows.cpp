@@ -23,6 +23,7 @@ namespace perfpred {
 namespace {
 
 constexpr double ms = 1e3;
+constexpr std::string_view deviation_column = "std_ms";  // the last one
 
 constexpr std::array<std::string_view, 4> layer_outcomes = {"ok", "oom", "failed", "untrusted"};
 
@@ -30,10 +31,10 @@ std::string key_of(const LayerRow& row) { return layer_key(row.layer) + '|' + ro
 
 /// A positive number, written with six digits.
 /// @param unit  of the column, of which the row has one
-Column<LayerRow> number(std::string_view name, std::optional<double> LayerRow::*member, double unit = ms) {
+Column<LayerRow> number(std::string_view name, std::optional<double> LayerRow::*member, double unit = ms,
+                        double (*parse)(std::string_view, const ValuePlace&) = parse_positive) {
   Column<LayerRow> column = number_column(
-      name, member,
-      [unit](std::string_view text, const ValuePlace& place) { return parse_positive(text, place) / unit; },
+      name, member, [unit, parse](std::string_view text, const ValuePlace& place) { return parse(text, place) / unit; },
       name == "forward_ms");
   column.get = [member, unit](const LayerRow& row) {
     return row.*member ? fmt::format("{:.6g}", *(row.*member) * unit) : std::string();
@@ -71,7 +72,8 @@ Columns<LayerRow> make_layer_columns() {
       number("min_ms", &R::min_sec),
       number("max_ms", &R::max_sec),
       number("threads", &R::threads, 1),
-      text_column("note", &R::note)};
+      text_column("note", &R::note),
+      number(deviation_column, &R::std_sec, ms, parse_non_negative)};
   columns.insert(columns.end(), own.begin(), own.end());
   return columns;
 }
@@ -94,6 +96,17 @@ std::vector<LayerRow> read(CsvReader& csv) {
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+/// Whether the table has the last column, which older ones lack. @throws InputError for another table
+bool has_deviation(const std::string& path, const std::string& text) {
+  const std::vector<std::string> header = names_of(layer_row_columns());
+  if (csv_line(header).starts_with(text)) return true;  // a header that was cut off
+  const std::string_view head = std::string_view(text).substr(0, size_up_to_header(text));
+  const auto found = head.empty() ? std::vector<std::string>() : CsvReader::from_text(path, head).header();
+  if (found == header) return true;
+  if (found == std::vector(header.begin(), header.end() - 1)) return false;
+  throw InputError(fmt::format("{}: is not a table of layers; name a file that does not exist", path));
 }
 
 }  // namespace
@@ -124,11 +137,7 @@ LayerRecorder::LayerRecorder(std::string path) : path_(std::move(path)) {
   const std::vector<std::string> header = names_of(layer_row_columns());
   if (there && regular && status.st_size > 0) {
     std::string text = read_file(path_);
-    const bool cut_off_header = csv_line(header).starts_with(text);
-    const std::string_view head = std::string_view(text).substr(0, size_up_to_header(text));
-    if (!cut_off_header && (head.empty() || CsvReader::from_text(path_, head).header() != header)) {
-      throw InputError(fmt::format("{}: is not a table of layers; name a file that does not exist", path_));
-    }
+    has_deviation_ = has_deviation(path_, text);
     text.resize(text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1);
     if (text.size() < static_cast<std::size_t>(status.st_size)) write_file(path_, text);
     if (!text.empty()) {
@@ -154,7 +163,9 @@ void LayerRecorder::remember(const LayerRow& row) {
 }
 
 void LayerRecorder::append(const LayerRow& row) {
-  write_all(fd_, csv_line(fields_of(layer_row_columns(), row)), path_);
+  std::vector<std::string> fields = fields_of(layer_row_columns(), row);
+  if (!has_deviation_) fields.pop_back();
+  write_all(fd_, csv_line(fields), path_);
   remember(row);
 }
 

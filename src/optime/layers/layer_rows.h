@@ -18,6 +18,7 @@ struct LayerRow {
   std::optional<double> low_sec, high_sec;  ///< 95 % interval of the median of the whole step
   std::optional<double> step_sec;           ///< median of the whole step
   std::optional<double> min_sec, max_sec;   ///< of its samples
+  std::optional<double> std_sec;            ///< standard deviation of its samples (n - 1)
   std::string device;                       ///< as the catalogue calls it
   std::string outcome = "ok";               ///< ok, oom, failed, untrusted (others computed on the device, too)
   std::optional<double> threads;            ///< of a CPU
@@ -31,7 +32,8 @@ struct LayerRow {
 /// @throws InputError, `file:line: ...`, for a table without layers or with a value that is not one
 [[nodiscard]] std::vector<LayerRow> read_layer_rows(const std::string& path);
 
-/// Appends rows to a table, one write a row. A last line that a writer left unfinished is dropped.
+/// Appends rows to a table, one write a row, in the columns that it has: a table of an older version may lack std_ms.
+/// A last line that a writer left unfinished is dropped.
 class LayerRecorder {
  public:
   /// @throws InputError if the file cannot be made, or holds another table
@@ -48,6 +50,7 @@ class LayerRecorder {
   void remember(const LayerRow& row);
 
   std::string path_;
+  bool has_deviation_ = true;  // whether the table has the column
   int fd_ = -1;
   std::set<std::string> known_;
 };

@@ -49,7 +49,7 @@ constexpr std::array<LayerName, 19> layer_names = {{{"dense", "linear", ""},
 struct Name {
   std::string_view prenet, ours, layer;
 };
-constexpr std::array<Name, 27> names = {{{"batchsize", "batch_size", ""},
+constexpr std::array<Name, 28> names = {{{"batchsize", "batch_size", ""},
                                          {"matsize", "image_size", "conv2d"},
                                          {"channels_in", "in_channels", "conv2d"},
                                          {"channels_out", "out_channels", "conv2d"},
@@ -75,7 +75,8 @@ constexpr std::array<Name, 27> names = {{{"batchsize", "batch_size", ""},
                                          {"optimizer", "optimizer", ""},
                                          {time_column, "step_ms", ""},
                                          {"timeUsed_min", "min_ms", ""},
-                                         {"timeUsed_max", "max_ms", ""}}};
+                                         {"timeUsed_max", "max_ms", ""},
+                                         {"timeUsed_std", "std_ms", ""}}};
 
 std::string lower(std::string_view text) {
   std::string low(text);
@@ -165,12 +166,11 @@ std::pair<std::vector<std::string>, std::vector<std::string>> prenet_row(const L
   for (const Column<LayerRow>& column : layer_row_columns()) ours[column.name] = column.get(row);
   std::vector<std::string> header, fields;
   for (const Name& name : names) {
-    if (name.layer.empty() ? ours.at(name.ours).empty() : name.layer != to_string(row.layer.type)) continue;
+    const bool is_time = name.prenet.starts_with("timeUsed");  // which rows of an older table lack
+    if (name.layer.empty() ? !is_time && ours.at(name.ours).empty() : name.layer != to_string(row.layer.type)) continue;
     header.emplace_back(name.prenet);
     fields.push_back(ours.at(name.ours));
   }
-  header.emplace_back("timeUsed_std");
-  fields.emplace_back();
   for (const Column<LayerRow>& column : layer_row_columns()) {
     if (std::find(header.begin(), header.end(), column.name) != header.end()) continue;
     header.emplace_back(column.name);
@@ -208,11 +208,14 @@ std::string layers_of_prenet(CsvReader& csv) {
   return text;
 }
 
-std::vector<std::string> write_prenet_tables(std::span<const LayerRow> rows, const std::string& folder,
-                                             std::string_view date) {
+PrenetTables write_prenet_tables(std::span<const LayerRow> rows, const std::string& folder, std::string_view date) {
   std::map<std::string, std::string> files;
+  PrenetTables written;
   for (const LayerRow& row : rows) {
-    if (row.outcome != "ok") continue;
+    if (row.outcome != "ok") {
+      ++written.left_out;
+      continue;
+    }
     std::string device = row.device;
     std::replace_if(
         device.begin(), device.end(), [](char c) { return c == ' ' || c == '/'; }, '_');
@@ -222,10 +225,9 @@ std::vector<std::string> write_prenet_tables(std::span<const LayerRow> rows, con
     if (text.empty()) text = csv_line(header);
     text += csv_line(fields);
   }
-  std::vector<std::string> written;
   for (const auto& [path, text] : files) {
     write_file(path, text);
-    written.push_back(path);
+    written.files.push_back(path);
   }
   return written;
 }

@@ -23,11 +23,16 @@ namespace perfpred {
 /// @throws InputError (`file:line: ...`) if they are not known or a time is missing
 [[nodiscard]] std::string layers_of_prenet(CsvReader& csv);
 
+struct PrenetTables {
+  std::vector<std::string> files;
+  std::size_t left_out = 0;  ///< layers whose outcome is not ok
+};
+
 /// Writes the layers with outcome ok into `folder`, a file for each type and device: PreNeT's columns, then those of
-/// layers.csv that it lacks. timeUsed_std stays empty: layers.csv has no deviation.
+/// layers.csv that it lacks.
 /// @param date  in the files' names
-/// @returns the files @throws as write_file() does
-[[nodiscard]] std::vector<std::string> write_prenet_tables(std::span<const LayerRow> rows, const std::string& folder,
-                                                           std::string_view date);
+/// @throws as write_file() does
+[[nodiscard]] PrenetTables write_prenet_tables(std::span<const LayerRow> rows, const std::string& folder,
+                                               std::string_view date);
 
 }  // namespace perfpred

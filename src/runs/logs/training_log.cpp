@@ -187,10 +187,10 @@ bool is_test_accuracy(std::string_view name) {
 }
 
 std::string utc_text(double unix_sec) {
-  constexpr double last = 253402300799;  // in the year 9999
-  if (!(unix_sec >= 0 && unix_sec <= last)) return {};
-  const long ms = std::lround(unix_sec * 1000);
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(ms / 1000)), ms % 1000);
+  constexpr double first = -62135596800, last = 253402300799;  // in the years 1 and 9999
+  if (!(unix_sec >= first && unix_sec <= last)) return {};
+  const long ms = std::lround(unix_sec * 1000), part = ((ms % 1000) + 1000) % 1000;
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>((ms - part) / 1000)), part);
 }
 
 std::string training_log_formats() {

@@ -57,7 +57,7 @@ struct LoggedPoint {
 /// `eval/accuracy`.
 [[nodiscard]] bool is_test_accuracy(std::string_view name);
 
-/// 2026-01-31T12:00:00.250Z
+/// 2026-01-31T12:00:00.250Z, before 1970, too; empty outside the years 1 to 9999
 [[nodiscard]] std::string utc_text(double unix_sec);
 
 }  // namespace perfpred

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <numeric>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -70,7 +71,8 @@ std::vector<std::string> range_names(std::string_view field) {
       if (colon == none) break;
       range.remove_suffix(range.size() - colon);
     }
-    if (!range.empty() && std::find(names.begin(), names.end(), range) == names.end()) names.emplace_back(range);
+    std::string name = printable(range);
+    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
   }
   return names;
 }
@@ -307,6 +309,7 @@ class Reader {
     any_backward_ = any_backward_ || backward;
     for (const std::string& name : names) {
       add_to(ranges_[name], one);
+      ++launches_[name][launch_.kernel];
       if (backward) ranges_with_backward_.insert(name);
     }
   }
@@ -366,6 +369,7 @@ class Reader {
     std::stable_sort(report.by_kernel.begin(), report.by_kernel.end(),
                      [](const NcuTotals& a, const NcuTotals& b) { return a.time_sec > b.time_sec; });
     warn_of_ranges(report.warnings);
+    warn_of_steps(report.warnings);
     warn_of_counters(report.warnings);
     return report;
   }
@@ -390,6 +394,23 @@ class Reader {
     if (!ranges_.all().empty() && outside_ranges_ > 0) {
       warnings.push_back(fmt::format("{} of {} kernels are in no range", outside_ranges_, total_.kernels));
     }
+  }
+
+  /// Steps repeat their kernels; in one step the first and the last layers have kernels of their own.
+  void warn_of_steps(std::vector<std::string>& warnings) const {
+    constexpr std::size_t least_kernels = 3;  // fewer may well be launched alike
+    if (ranges_.all().empty()) return;
+    const NcuTotals& longest =
+        *std::max_element(ranges_.all().begin(), ranges_.all().end(),
+                          [](const NcuTotals& a, const NcuTotals& b) { return a.kernels < b.kernels; });
+    const auto& launches = launches_.at(longest.name);
+    std::int64_t times = 0;
+    for (const auto& [kernel, count] : launches) times = std::gcd(times, count);
+    if (times < 2 || launches.size() < least_kernels) return;
+    warnings.push_back(fmt::format(
+        "range \"{0}\" launches each of its {1} kernels {2} times or a multiple of it: if it holds {2} steps, "
+        "all totals are those of the {2} together",
+        longest.name, launches.size(), times));
   }
 
   void warn_of_counters(std::vector<std::string>& warnings) const {
@@ -429,6 +450,7 @@ class Reader {
   std::map<std::string, boost::icl::interval_set<std::uint32_t>> seen_;  // IDs by process
   NcuTotals total_;                                                      // percentages are sums of percent x seconds
   NamedTotals kernels_, ranges_;
+  std::map<std::string, std::map<std::string, std::int64_t>> launches_;  // by range and kernel
   std::set<std::string> ranges_with_backward_;
   std::array<std::int64_t, ncu_counters> known_{};  // kernels with this counter
   std::set<std::string> processes_;                 // with their hosts

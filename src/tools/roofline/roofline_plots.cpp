@@ -8,6 +8,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "tools/chart.h"
@@ -90,7 +91,11 @@ std::vector<std::string> names_without_overlap(const PointList& points) {
   return names;
 }
 
-Series dots(const PointList& points, const std::string& label, bool named, int color) {
+Series dots(PointList points, const std::string& label, bool named, int color) {
+  const auto order = [](const StudyPoint* p) {
+    return std::tuple(p->network, p->setting, p->steps ? p->steps->workload.batch_size : 0);
+  };
+  std::stable_sort(points.begin(), points.end(), [&](auto* a, auto* b) { return order(a) < order(b); });
   Series series = {.label = label, .color = color};
   const auto names = named ? names_without_overlap(points) : std::vector<std::string>(points.size());
   for (std::size_t i = 0; i < points.size(); ++i) {

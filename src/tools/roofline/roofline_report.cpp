@@ -123,7 +123,7 @@ std::string report(const RooflineStudy& study, const std::vector<std::string>& p
 
 std::string roofline_text(Points points) {
   const bool environments = has_environments(points);
-  constexpr const char* line = "{:<27} {:<28}{:>10}{:>10}{:>12}{:>10}  {:<10}{:>7}{:>12}";
+  constexpr const char* line = "{:<27} {:<28} {:>9} {:>9} {:>11} {:>9}  {:<10} {:>6} {:>11}";
   std::string out = fmt::format(line, "device", "point", "precision", "FLOP/byte", "GFLOP/s", "ridge", "bound",
                                 "margin", "efficiency") +
                     (environments ? "  environment\n" : "\n");

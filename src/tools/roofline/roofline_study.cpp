@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "text/nearest_name.h"
+#include "text/parse.h"
 #include "tools/workload_labels.h"
 
 namespace perfpred {
@@ -253,7 +254,7 @@ void RooflineStudy::add(const NcuReport& report, const std::string& label) {
   const auto place = [&](const std::string& name, const NcuTotals& totals) {
     const auto ai = totals.arithmetic_intensity();
     if (totals.kernels > 0 && !(totals.time_sec > 0)) {
-      warnings_.push_back(fmt::format("{}: its kernels took 0 s, so it has no rate and no point", name));
+      warnings_.push_back(fmt::format("{}: its kernels took 0 s, so it has no rate and no point", printable(name)));
     }
     if (ai && *ai > 0 && totals.time_sec > 0) add(name, *ai, totals.flops_per_sec());
   };
@@ -267,11 +268,11 @@ void RooflineStudy::add(const std::string& label, double ai, double flops_per_se
   StudyPoint point;
   point.roof = roof_of("", "");
   point.precision = or_given(Precision::unknown);
-  point.label = label;
+  point.label = printable(label);
   point.ai = ai;
   point.flops_per_sec = flops_per_sec;
   put_under_roof(point);
-  check_against_roof(point, label);
+  check_against_roof(point, point.label);
   points_.push_back(std::move(point));
 }
 
@@ -309,7 +310,10 @@ std::vector<Workload> workloads_of(std::span<const StudyPoint> points) {
 }
 
 std::string percent_text(const std::optional<double>& fraction) {
-  return fraction ? fmt::format("{:.1f} %", 100 * *fraction) : "unknown";
+  if (!fraction) return "unknown";
+  const double percent = 100 * *fraction;
+  if (percent >= 1e6) return fmt::format("{:.3g} %", percent);  // the peak is in another unit
+  return fmt::format("{:.1f} %", percent);
 }
 
 }  // namespace perfpred

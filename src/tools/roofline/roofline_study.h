@@ -66,6 +66,8 @@ class RooflineStudy {
   /// One point by hand, rate in FLOP/s. @throws InputError if no device is given, or unless both numbers are positive
   void add(const std::string& label, double ai, double flops_per_sec);
 
+  void warn(std::string warning) { warnings_.push_back(std::move(warning)); }
+
   /// @throws InputError if a name of StudyDevices::names matches no measurement, or if `precision_given` although all
   /// measurements state their own
   void check_all_used(bool precision_given) const;

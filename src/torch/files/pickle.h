@@ -20,7 +20,7 @@ struct PickleValue {
   /// tuple) and, if the object has one, its state; of a persistent value its id.
   std::vector<const PickleValue*> parts;
 
-  /// The value of a key of a dictionary; null if this is no dictionary or has no such key.
+  /// The value of a key (ASCII; a text or bytes) of a dictionary; null if this is no dictionary or has no such key.
   [[nodiscard]] const PickleValue* find(std::string_view key) const;
 };
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "optime/layers/layer_step.h"
+#include "statistics/moments.h"
 #include "statistics/quantiles.h"
 #include "torch/device/memory_peak.h"
 #include "torch/device/runtime_device.h"
@@ -140,6 +141,7 @@ void record(LayerRow& row, std::vector<StepTiming> timings) {
   row.host_sec = middle.host_p50_sec;
   row.low_sec = middle.label.low;
   row.high_sec = middle.label.high;
+  Moments all;
   for (const StepTiming& timing : timings) {
     row.low_sec = std::min(*row.low_sec, timing.label.low);
     row.high_sec = std::max(*row.high_sec, timing.label.high);
@@ -148,8 +150,10 @@ void record(LayerRow& row, std::vector<StepTiming> timings) {
       const double sec = timing.samples[i].sec;
       row.min_sec = std::min(row.min_sec.value_or(sec), sec);
       row.max_sec = std::max(row.max_sec.value_or(sec), sec);
+      all.add(sec);
     }
   }
+  if (all.n > 1) row.std_sec = all.deviation();
 }
 
 bool fits_memory(const LayerCase& layer, c10::Device device) {

@@ -9,7 +9,6 @@
 #include <perfpred/torch/image_data.h>
 #include <perfpred/torch/system_info.h>
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 
@@ -25,6 +24,7 @@
 #include <utility>
 
 #include "runs/disturbed.h"
+#include "runs/logs/training_log.h"
 #include "runs/run_log.h"
 #include "statistics/moments.h"
 #include "statistics/quantiles.h"
@@ -55,9 +55,7 @@ constexpr double max_disturbed_share = 0.1;  // of the timed epochs, which canno
 constexpr double steady_clock_range = 1.05;  // p95 / p05
 
 std::string utc_now() {
-  const auto now = std::chrono::system_clock::now();
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(now)), ms);
+  return utc_text(std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count());
 }
 
 /// One training run to be measured: the first of a workload has the seed of the sweep, each repeat one of its own.
