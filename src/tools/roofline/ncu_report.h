@@ -33,8 +33,8 @@ struct NcuReport {
   std::vector<NcuTotals> by_kernel;   ///< by kernel name, the longest time first
   std::vector<std::string> warnings;  ///< what is missing or looks wrong, one line each
 
-  /// Reads a file in one pass. Memory grows with the number of distinct kernel names in each range, and with the number of
-  /// gaps in the kernels' IDs (the profiler numbers them without gaps). Long format (a row per kernel and metric) or
+  /// Reads a file in one pass. Memory grows with the number of distinct kernel names in each range, and with the number
+  /// of gaps in the kernels' IDs (the profiler numbers them without gaps). Long format (a row per kernel and metric) or
   /// wide (`--page raw`: a row per kernel, units in the second row). Lines before and after the table are skipped.
   /// @param decimal  separator of fractions in the file, `.` or `,`; thousands may be grouped by any other separator
   /// @throws InputError, `file:line: ...`, for a file that is not such an export, a number or unit that cannot be read,
