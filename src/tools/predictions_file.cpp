@@ -21,7 +21,7 @@ namespace {
 std::vector<std::string> header() {
   std::vector<std::string> names = names_of(workload_columns());
   for (const char* name : {"time_sec_p05", "time_sec_p50", "time_sec_p95", "images_per_sec_p05", "images_per_sec_p50",
-                           "images_per_sec_p95", "provenance", "in_domain", "reason"}) {
+                           "images_per_sec_p95", "in_domain", "reason", "provenance"}) {
     names.emplace_back(name);
   }
   return names;
@@ -38,9 +38,9 @@ std::vector<std::string> fields_of(const Workload& workload, const Prediction& p
   for (const Quantiles* q : {&prediction.time_sec, &throughput}) {
     for (const double value : {q->p05, q->p50, q->p95}) fields.push_back(number_text(value));
   }
-  fields.emplace_back(to_string(prediction.provenance));
   fields.emplace_back(prediction.in_domain() ? "true" : "false");
   fields.emplace_back(to_string(prediction.reason));
+  fields.emplace_back(to_string(prediction.provenance));
   return fields;
 }
 
