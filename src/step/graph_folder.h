@@ -21,6 +21,6 @@ namespace perfpred {
 [[nodiscard]] PERFPRED_API std::int64_t batches_per_step(const Workload& workload);
 
 /// Of a sample that is a sequence, also of a captured step whose words are known; else 0.
-[[nodiscard]] PERFPRED_API std::int64_t positions_of_sample(const Workload& workload);
+[[nodiscard]] std::int64_t positions_of_sample(const Workload& workload);
 
 }  // namespace perfpred
