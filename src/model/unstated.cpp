@@ -86,10 +86,11 @@ Quantiles ManyUnstated::widen(const Workload& workload, const Prediction& stated
   const double of_below = half_width(workload, below, guessed);
   if (below == workload.batch_size) return with_half_width(stated.time_sec, of_below);
   const double share = std::log2(static_cast<double>(workload.batch_size) / static_cast<double>(below));
-  double of_above = of_below;
+  double of_above = 0;
   try {
     of_above = half_width(workload, 2 * below, guessed);
   } catch (const InputError&) {  // too large a batch for any device
+    of_above = of_below;
   }
   return with_half_width(stated.time_sec, of_below + share * (of_above - of_below));
 }
