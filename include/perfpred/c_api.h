@@ -134,8 +134,8 @@ PERFPRED_C_API void perfpred_workload_free(perfpred_workload* workload);
 PERFPRED_C_API int perfpred_predict(const perfpred_model* model, const perfpred_workload* workload, double seconds[3],
                                     int* in_domain);
 /* `count` workloads; each array of quantiles may be NULL. One that cannot be predicted fails the call, and the message
- * has its place in the array. What fields that were left out may be worth is asked at batch sizes that are powers of two
- * and interpolated between them: there an interval differs a little from that of perfpred_predict(). */
+ * has its place in the array. What fields that were left out may be worth is asked at batch sizes that are powers of
+ * two and interpolated between them: there an interval differs a little from that of perfpred_predict(). */
 PERFPRED_C_API int perfpred_predict_many(const perfpred_model* model, const perfpred_workload* const* workloads,
                                          size_t count, double* p05, double* p50, double* p95);
 /* `count` variants of one workload: variant i has values[k][i] in the numeric field fields[k] (batch_size, depth,

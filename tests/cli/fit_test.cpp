@@ -286,8 +286,8 @@ TEST(Fit, ATableOfDevicesShowsMemoryAndPrice) {
   EXPECT_THAT(table.out, Not(HasSubstr("nan")));  // no price of an A100
   for (const char* others : {"device=A100-SXM4-80GB,L40S", "batch_size=8,16"}) {
     const bool of_batches = std::string(others).starts_with("batch");
-    expect_refusal(predict({"--network", "resnet50", of_batches ? "--device" : "--batch-size",
-                            of_batches ? "K80" : "8", "--sweep", others, "--prices", prices}),
+    expect_refusal(predict({"--network", "resnet50", of_batches ? "--device" : "--batch-size", of_batches ? "K80" : "8",
+                            "--sweep", others, "--prices", prices}),
                    2, of_batches ? "prices has no device \"K80\"" : "prices has no device \"A100-SXM4-80GB\"");
   }
   const Finished all =

@@ -37,9 +37,7 @@ bool is_of_batch(const OpGraph& step, const Op& op) {
 }
 
 /// One that a chain may have one of: it reads its operand twice.
-bool is_reduction(const OpGraph& step, const Op& op) {
-  return is_of_rows(op.kind) || is_of_batch(step, op);
-}
+bool is_reduction(const OpGraph& step, const Op& op) { return is_of_rows(op.kind) || is_of_batch(step, op); }
 
 class Fusion {
  public:
