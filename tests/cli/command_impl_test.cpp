@@ -218,7 +218,10 @@ TEST(HelpOfAProgram, IsRefusedWhereItIsNone) {
 }
 
 /// On a terminal, as `script` makes one.
-void expect_progress(const std::string& command, const std::string& at_end) {
+/// @param program_and_options  the last option takes a file, in a folder of its own
+void expect_progress(const std::string& program_and_options, const std::string& at_end) {
+  const testing::TemporaryFolder folder;
+  const std::string command = "cd " + folder.file("") + " && " + program_and_options;
   const Finished on_terminal = shell("script -qec '" + command + " on_terminal.csv' /dev/null < /dev/null");
   EXPECT_EQ(on_terminal.exit_code, 0) << on_terminal.out;
   EXPECT_THAT(on_terminal.out, HasSubstr(at_end + ": 100 %, 0:00:00 left"));
@@ -230,21 +233,17 @@ void expect_progress(const std::string& command, const std::string& at_end) {
 
 TEST(Progress, IsShownOnATerminalOnly) {
   if (!is_installed("script")) GTEST_SKIP() << "no script (util-linux)";
-  const testing::TemporaryFolder folder;
-  const std::string in_folder = "cd " + folder.file("") + " && ";
-  expect_progress(in_folder + program("evaluate") +
+  expect_progress(program("evaluate") +
                       " --runs-agg " PERFPRED_SOURCE_DIR
                       "/data/intel_xeon_processor_2_threads/runs_agg.csv --kind linear --protocol kfold --folds 2 "
                       "--repeats 2 --out",
                   "fitting");
   if (!program("bench-layers").empty()) {
-    expect_progress(
-        in_folder + program("bench-layers") + " --device cpu --layer linear --num 2 --iter-benchmark 10 --out",
-        "layers");
+    expect_progress(program("bench-layers") + " --device cpu --layer linear --num 2 --iter-benchmark 10 --out",
+                    "layers");
   }
   if (!program("probe").empty()) {
-    expect_progress(in_folder + program("probe") +
-                        " --device cpu --budget-sec 3 --network squeezenet1_1 --batch-size 1 " +
+    expect_progress(program("probe") + " --device cpu --budget-sec 3 --network squeezenet1_1 --batch-size 1 " +
                         "--out here.json --layers-out",
                     "measuring");
   }
