@@ -242,11 +242,6 @@ TEST(Progress, IsShownOnATerminalOnly) {
     expect_progress(program("bench-layers") + " --device cpu --layer linear --num 2 --iter-benchmark 10 --out",
                     "layers");
   }
-  if (!program("probe").empty()) {
-    expect_progress(program("probe") + " --device cpu --budget-sec 3 --network squeezenet1_1 --batch-size 1 " +
-                        "--out here.json --layers-out",
-                    "measuring");
-  }
 }
 
 }  // namespace
