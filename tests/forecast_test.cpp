@@ -96,6 +96,32 @@ TEST(Forecast, TermsOutOfRangeAreRefused) {
   EXPECT_EQ(testing::refusal([&] { (void)forecast(model, shortest, terms); }), "budget_sec 1.5e+308 is too large");
 }
 
+/// 83 batches of 64 images are ten updates of eight, and one of three, which takes no longer than a fourth of the ten.
+TEST(Forecast, AnEpochsLastUpdateHasTheBatchesThatAreLeft) {
+  Workload job = Workload::zoo("resnet18", 64);
+  job.device = "A100-SXM4-80GB";
+  job.accumulate = 8;
+  job.train_images = 83 * 64;
+  const Forecast answer = forecast(TimeRegressor::standard(), job, {});
+  const double updates = answer.prediction.time_sec.p50 / answer.step_sec.p50;
+  EXPECT_GT(updates, 10.375);
+  EXPECT_LT(updates, 10.5);
+}
+
+/// Their states are tensors of sizes that the step makes while it holds those of the parameters.
+TEST(Forecast, EightBitOptimizersTrainAdaptersOfAnyNetwork) {
+  for (const char* network : {"bert_base", "gpt2_medium", "gpt2", "roberta_base"}) {
+    for (const Optimizer optimizer : {Optimizer::adam8bit, Optimizer::adamw8bit, Optimizer::paged_adamw8bit}) {
+      Workload job = Workload::zoo(network, 1);
+      job.device = "L4";
+      job.input = {512};
+      job.adapter = "lora:r=16,targets=attention";
+      job.optimizer = optimizer;
+      EXPECT_GT(forecast(TimeRegressor::standard(), job, {}).step_sec.p50, 0) << network;
+    }
+  }
+}
+
 TEST(Forecast, EveryReasonHasItsWord) {
   EXPECT_EQ(to_string(DomainViolation::none), "");
   EXPECT_EQ(to_string(DomainViolation::depth_out_of_range), "depth_out_of_range");

@@ -131,7 +131,7 @@ void add_limits(Forecast& job, const OpGraph& neutral, const ExecutedStep& step,
     job.memory = estimate_memory(step, *training);
     job.verdict = job.memory->verdict(device, terms.reserved_by_others);
     if (job.verdict) {
-      job.usable_bytes = *device.usable_bytes() - terms.reserved_by_others;
+      job.usable_bytes = std::max<std::int64_t>(*device.usable_bytes() - terms.reserved_by_others, 0);
       if (terms.find_largest_batch) job.largest_batch = find_largest_batch(workload, device, terms.reserved_by_others);
     }
   }

@@ -105,7 +105,7 @@ class Update {
   /// parameters in single precision; paged ones of large parameters are not in the device's own memory.
   void in_bytes(TensorId p, TensorId g, bool paged) {
     constexpr std::int64_t block = 256, least_in_bytes = 4096, least_paged = 100'000;
-    const Shape& shape = step_.shape(p);
+    const Shape shape = step_.shape(p);  // a copy: new tensors move those of the step
     const std::int64_t count = shape.numel();
     Tensors read = {p, g}, written = {p};
     const auto add_state = [&](const Shape& sizes, DataType type) {

@@ -76,9 +76,11 @@ class Adviser {
     if (!largest || workload_.batch_size == 1 || *largest >= workload_.batch_size) return;
     const std::int64_t batch = std::max<std::int64_t>(*largest, 1);
     const auto offer_batch = [&](std::int64_t size, std::int64_t accumulate) {
+      const bool accumulates = accumulate > workload_.accumulate;
+      if (accumulates && workload_.phases == Phases::forward) return;  // it has no gradients
       Changes all = changes;
       all.push_back({"batch_size", std::to_string(size)});
-      if (accumulate > workload_.accumulate) all.push_back({"accumulate", std::to_string(accumulate)});
+      if (accumulates) all.push_back({"accumulate", std::to_string(accumulate)});
       offer(all, MemoryVerdict::only_just);
     };
     offer_batch(batch, workload_.accumulate);
@@ -86,18 +88,17 @@ class Adviser {
     offer_batch((workload_.batch_size + micro_steps - 1) / micro_steps, workload_.accumulate * micro_steps);
   }
 
-  [[nodiscard]] std::vector<FitAdvice> take() {
-    const auto same = [](const FitAdvice& one, const FitAdvice& other) { return one.change == other.change; };
-    advice_.erase(std::unique(advice_.begin(), advice_.end(), same), advice_.end());
-    return std::move(advice_);
-  }
+  [[nodiscard]] std::vector<FitAdvice> take() { return std::move(advice_); }
 
  private:
   std::optional<MemoryVerdict> add(const Changes& changes, const Forecast& other, MemoryVerdict worst) {
     if (!other.verdict || *other.verdict > worst) return std::nullopt;
     const bool of_device = !changes.empty() && changes.front().field == "device";
     if (!of_device && other.memory->peak_bytes >= job_.memory->peak_bytes) return std::nullopt;
-    advice_.push_back({text_of(changes), other.memory->peak_bytes,
+    std::string change = text_of(changes);
+    const auto is_it = [&](const FitAdvice& given) { return given.change == change; };
+    if (std::any_of(advice_.begin(), advice_.end(), is_it)) return other.verdict;
+    advice_.push_back({std::move(change), other.memory->peak_bytes,
                        other.prediction.time_sec.p50 / job_.prediction.time_sec.p50, *other.verdict});
     return other.verdict;
   }

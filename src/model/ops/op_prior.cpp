@@ -140,7 +140,9 @@ double OpPrior::steps_of(const Workload& workload, const Device& device, double 
   const EpochSteps steps = epoch_steps(workload);
   if (steps.rest == 0 || steps.hide_the_last() || is_captured_step(workload.network)) return steps.by_samples();
   Workload last = workload;
-  last.batch_size = steps.rest;
+  const auto parts = [](std::int64_t all, std::int64_t part) { return (all + part - 1) / part; };
+  last.accumulate = parts(steps.rest, workload.batch_size);
+  last.batch_size = parts(steps.rest, last.accumulate);
   return static_cast<double>(steps.full) + answer(last, nullptr, device, known).time.sec.p50 / step_sec;
 }
 
