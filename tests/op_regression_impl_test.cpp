@@ -90,7 +90,7 @@ TEST(OpRegression, WhatStepsOfANetworkTookElsewhereIsExpectedOfItInTheSamePrecis
       std::log(1.5), 0.1};
   const OpPrior with = prior_of(state);
   const auto longer = [&](const Workload& workload) {
-    return epoch_of(with, workload).step.sec.p50 / epoch_of(without, workload).step.sec.p50;
+    return epoch_of(with, workload).time.sec.p50 / epoch_of(without, workload).time.sec.p50;
   };
   Workload known = job("resnet50", 32, "V100-SXM2-16GB");
   EXPECT_NEAR(longer(known), 1.5, 1e-9);

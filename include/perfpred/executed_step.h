@@ -37,6 +37,7 @@ class PERFPRED_API ExecutedStep {
 /// @param step  as Workload::graph(), StepFile::graph() or a trace gives it
 /// @param compiled  a chain of elementwise operators is one kernel: it reads what comes from outside once, and writes
 ///                  what is needed outside once. On a GPU images lie in channels-last memory
+///                  where that suits the convolutions
 [[nodiscard]] PERFPRED_API ExecutedStep execute(OpGraph step, DeviceKind device, bool compiled = false);
 
 /// Whether a compiler fuses operators: torch.compile, or XLA (also JAX's).

@@ -264,8 +264,8 @@ std::vector<const Device*> nearest_of_class(std::span<const Device> devices, std
   const std::string typed = plain(text);
   const std::size_t letters = std::min(typed.find_first_of("0123456789"), typed.size());
   std::vector<std::pair<std::size_t, const Device*>> found;
-  for (std::size_t length = letters + 1; length > 0 && length + 1 > letters && found.empty(); --length) {
-    if (length > typed.size()) continue;
+  for (const std::size_t length : {letters + 1, letters}) {
+    if (length == 0 || length > typed.size() || !found.empty()) continue;
     for (const Device& device : devices) {
       const std::string name = plain(device.name);
       if (name.starts_with(typed.substr(0, length))) found.emplace_back(edit_distance(name, typed), &device);
@@ -357,12 +357,12 @@ const Device& ResolvedDevice::known() const {
                                  listed(catalogue->candidates(one))));
   }
   const auto meant = meant_name(catalogue->devices(), text);
-  const auto nearest = nearest_of_class(catalogue->devices(), text);
+  const auto nearest = meant ? std::vector<const Device*>() : nearest_of_class(catalogue->devices(), text);
   throw InputError(fmt::format(
       "device \"{}\" is not known{}{}; perfpred-devices lists those that are, and --device-file takes a row "
       "of another",
       shown(text), meant ? fmt::format(" (did you mean \"{}\"?)", *meant) : "",
-      nearest.empty() || meant ? "" : "; the nearest are " + listed(nearest)));
+      nearest.empty() ? "" : "; the nearest are " + listed(nearest)));
 }
 
 const Device& ResolvedDevice::rated() const {

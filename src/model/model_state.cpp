@@ -171,12 +171,12 @@ Prediction ModelState::finish(const Route& route, const Workload& workload, Quan
 
 Prediction ModelState::finish(const Route& route, const OpRegression::Estimate& estimate) const {
   const bool measured = !groups.empty() && !is_of_other_rows(route.reason);
-  Provenance rests_on = measured ? Provenance::runs : estimate.prior.step.provenance;
+  Provenance rests_on = measured ? Provenance::runs : estimate.prior.time.provenance;
   DomainViolation reason = route.reason;
   if (rests_on == Provenance::bytes) {
     reason = DomainViolation::unknown_op;
   } else if (rests_on == Provenance::probe) {
-    reason = estimate.prior.step.in_layout ? DomainViolation::none : DomainViolation::other_layout;
+    reason = estimate.prior.time.in_layout ? DomainViolation::none : DomainViolation::other_layout;
   } else if (!measured && groups.empty()) {
     reason = DomainViolation::other_device;
   }

@@ -170,8 +170,8 @@ class Network {
   std::vector<Layer> layers;
   std::vector<std::int32_t> edges;  ///< inputs of all layers, each an index into layers
   std::optional<AuxiliaryHead> auxiliary;
-  std::int32_t boxes =
-      -1;  ///< of a detector: the layer that gives N x boxes x 4, places of boxes; the last one: classes
+  /// Of a detector: the layer that gives N x boxes x 4, places of boxes, whose classes the last one gives.
+  std::int32_t boxes = -1;
   std::vector<std::pair<std::int32_t, std::int32_t>> blocks;  ///< of a transformer: their first and last layers
   std::int32_t head = -1;  ///< of a language model: the linear layer that gives the logits; what follows is elementwise
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <bit>
 
+#include "step/parts_needed.h"
 #include "step/step_builder.h"
 
 namespace perfpred {
@@ -9,8 +10,8 @@ namespace {
 /// Rows of a chunk, as Liger's ops/fused_linear_cross_entropy.py chooses them: their logits take about as much memory
 /// as the operands of all rows.
 std::int64_t chunk_rows(std::int64_t rows, std::int64_t words, std::int64_t width) {
-  const auto parts = [](std::int64_t all, std::int64_t part) { return (all + part - 1) / part; };
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(parts(rows, parts(words, width)))));
+  return static_cast<std::int64_t>(
+      std::bit_ceil(static_cast<std::uint64_t>(parts_needed(rows, parts_needed(words, width)))));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "step/forward_pass.h"
 #include "step/graph_folder.h"
 #include "step/op_traits.h"
+#include "step/parts_needed.h"
 #include "step/step_builder.h"
 #include "text/enum_names.h"
 #include "text/parse.h"
@@ -216,8 +217,7 @@ std::int64_t Workload::params() const {
 
 std::int64_t Workload::steps_per_epoch() const {
   if (batch_size < 1) throw InputError(fmt::format("batch_size {} is not positive", batch_size));
-  const auto parts = [](std::int64_t all, std::int64_t part) { return all / part + (all % part != 0 ? 1 : 0); };
-  return parts(parts(train_images, batch_size), batches_per_step(*this));
+  return parts_needed(parts_needed(train_images, batch_size), batches_per_step(*this));
 }
 
 OpGraph Workload::graph() const {

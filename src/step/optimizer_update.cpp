@@ -3,6 +3,7 @@
 #include <array>
 #include <vector>
 
+#include "step/parts_needed.h"
 #include "step/step_builder.h"
 
 namespace perfpred {
@@ -117,7 +118,7 @@ class Update {
     for (int moment = 0; moment < 2 && count < least_in_bytes; ++moment) add_state(shape, DataType::f32);
     for (int moment = 0; moment < 2 && count >= least_in_bytes; ++moment) {
       if (!on_host) add_state(shape, DataType::u8);
-      add_state({(count + block - 1) / block}, DataType::f32);
+      add_state({parts_needed(count, block)}, DataType::f32);
     }
     Op& op = step_.add_update("optimizer_update_8bit_blockwise", read, written);
     if (!on_host) return;

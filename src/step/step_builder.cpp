@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "step/layer_rules.h"
+#include "step/parts_needed.h"
 
 namespace perfpred {
 
@@ -114,19 +115,18 @@ void StepBuilder::declare_weights(std::size_t i) {
 void StepBuilder::declare_packed(std::size_t i, const Shape& weight) {
   constexpr std::int64_t nf4_block = 64, nf4_scales_block = 256, gptq_group = 128;
   const std::int64_t numbers = weight.numel();
-  const auto parts = [](std::int64_t all, std::int64_t part) { return (all + part - 1) / part; };
   const auto buffer = [&](std::int64_t count, DataType type) {
     return graph_.add_tensor({count}, type, TensorRole::buffer);
   };
   if (style_.weights == Weights::nf4) {
-    const std::int64_t scales = parts(numbers, nf4_block);
-    buffers_[i] = {buffer(parts(numbers, 2), DataType::u8), buffer(scales, DataType::u8),
-                   buffer(parts(scales, nf4_scales_block), DataType::f32)};
+    const std::int64_t scales = parts_needed(numbers, nf4_block);
+    buffers_[i] = {buffer(parts_needed(numbers, 2), DataType::u8), buffer(scales, DataType::u8),
+                   buffer(parts_needed(scales, nf4_scales_block), DataType::f32)};
   } else if (style_.weights == Weights::int8) {
     buffers_[i] = {buffer(numbers, DataType::u8), buffer(weight[0], DataType::f32), no_tensor};
   } else {
-    const std::int64_t groups = parts(weight[1], gptq_group) * weight[0];
-    buffers_[i] = {buffer(parts(numbers, 2), DataType::u8), buffer(parts(5 * groups, 4), DataType::f16),
+    const std::int64_t groups = parts_needed(weight[1], gptq_group) * weight[0];
+    buffers_[i] = {buffer(parts_needed(numbers, 2), DataType::u8), buffer(parts_needed(5 * groups, 4), DataType::f16),
                    buffer(weight[1], DataType::i32)};
   }
 }

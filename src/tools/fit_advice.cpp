@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "step/parts_needed.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -84,8 +85,8 @@ class Adviser {
       offer(all, MemoryVerdict::only_just);
     };
     offer_batch(batch, workload_.accumulate);
-    const std::int64_t micro_steps = (workload_.batch_size + batch - 1) / batch;
-    offer_batch((workload_.batch_size + micro_steps - 1) / micro_steps, workload_.accumulate * micro_steps);
+    const std::int64_t micro_steps = parts_needed(workload_.batch_size, batch);
+    offer_batch(parts_needed(workload_.batch_size, micro_steps), workload_.accumulate * micro_steps);
   }
 
   [[nodiscard]] std::vector<FitAdvice> take() { return std::move(advice_); }

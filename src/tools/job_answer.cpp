@@ -11,6 +11,7 @@
 
 #include "step/epoch_steps.h"
 #include "step/graph_folder.h"
+#include "step/parts_needed.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -83,7 +84,7 @@ Workload AskedTerms::applied_to(Workload workload) const {
   if (positions == 0) {
     throw InputError("train_tokens is for networks of sequences; --train-images says how many samples an epoch has");
   }
-  workload.train_images = (*train_tokens + positions - 1) / positions;
+  workload.train_images = parts_needed(*train_tokens, positions);
   return workload;
 }
 

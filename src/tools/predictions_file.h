@@ -12,8 +12,8 @@
 
 namespace perfpred {
 
-/// Writes predictions.csv: the workload's fields, the quantiles of seconds per epoch and images/s, provenance,
-/// in_domain, reason and error. What is not known of a captured step stays empty (unknown_fields()). A row without a
+/// Writes predictions.csv: the workload's fields, the quantiles of seconds per epoch and images/s, in_domain, reason,
+/// provenance and error. What is not known of a captured step stays empty (unknown_fields()). A row without a
 /// prediction has its error.
 /// @throws Error if the sizes differ or the disk refuses, InputError if no file can be made there
 void write_predictions(const std::string& path, std::span<const AskedRow> rows,

@@ -14,6 +14,7 @@
 #include "optime/step_kernels.h"
 #include "step/epoch_steps.h"
 #include "step/kept_steps.h"
+#include "step/parts_needed.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -74,9 +75,9 @@ Workload as_executed(Workload workload) {
 
 }  // namespace
 
-double PriorEpoch::log_sec() const { return std::log(step.sec.p50 * steps); }
+double PriorEpoch::log_sec() const { return std::log(time.sec.p50 * steps); }
 
-double PriorEpoch::deviation() const { return log_deviation(step.sec); }
+double PriorEpoch::deviation() const { return log_deviation(time.sec); }
 
 bool knows_rates(const Workload& workload, const ResolvedDevice& resolved) {
   if (resolved.origin != DeviceOrigin::row || workload.precision == Precision::unknown) return false;
@@ -140,9 +141,8 @@ double OpPrior::steps_of(const Workload& workload, const Device& device, double 
   const EpochSteps steps = epoch_steps(workload);
   if (steps.rest == 0 || steps.hide_the_last() || is_captured_step(workload.network)) return steps.by_samples();
   Workload last = workload;
-  const auto parts = [](std::int64_t all, std::int64_t part) { return (all + part - 1) / part; };
-  last.accumulate = parts(steps.rest, workload.batch_size);
-  last.batch_size = parts(steps.rest, last.accumulate);
+  last.accumulate = parts_needed(steps.rest, workload.batch_size);
+  last.batch_size = parts_needed(steps.rest, last.accumulate);
   return static_cast<double>(steps.full) + answer(last, nullptr, device, known).time.sec.p50 / step_sec;
 }
 
@@ -154,16 +154,15 @@ PriorEpoch OpPrior::epoch(const Workload& workload, const ResolvedDevice& resolv
   check_device(workload, resolved);
   PredictedSteps own;
   PredictedSteps& steps = known != nullptr ? *known : own;
-  OpStep answer = this->answer(workload, step, device, steps);
-  PriorEpoch epoch{std::move(answer.time), 1, answer.features, answer.slopes};
-  epoch.steps = steps_of(workload, device, epoch.step.sec.p50, steps);
+  PriorEpoch epoch{answer(workload, step, device, steps)};
+  epoch.steps = steps_of(workload, device, epoch.time.sec.p50, steps);
   if (workload.threads && device.sms && *workload.threads != *device.sms)
-    use_threads(epoch.step, *workload.threads / *device.sms);
+    use_threads(epoch.time, *workload.threads / *device.sms);
   return epoch;
 }
 
 std::vector<TimeTerm> breakdown_of(const PriorEpoch& prior, double sec) {
-  const StepTime& step = prior.step;
+  const StepTime& step = prior.time;
   const double scale = sec / step.sec.p50;
   std::vector<TimeTerm> terms;
   double rest = sec;

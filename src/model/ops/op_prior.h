@@ -48,11 +48,8 @@ struct PredictedSteps {
 };
 
 /// An epoch of a workload as an op model expects it.
-struct PriorEpoch {
-  StepTime step;
+struct PriorEpoch : OpStep {
   double steps = 1;  ///< of the epoch, in full ones: a last one of fewer samples counts by its time
-  OpFeatures features = OpFeatures::Zero();
-  ByEffect slopes = ByEffect::Zero();  ///< of log_sec(), by a standard deviation of each effect
 
   [[nodiscard]] double log_sec() const;    ///< median of the epoch's seconds
   [[nodiscard]] double deviation() const;  ///< of log_sec()

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "step/layer_rules.h"
+#include "step/parts_needed.h"
 #include "step/step_builder.h"
 
 namespace perfpred {
@@ -147,7 +148,7 @@ void experts_forward(StepBuilder& step, const Layer& layer) {
   const TensorId x = step.read_input(0);
   const std::int64_t width = layer.in_channels, inner = layer.out_channels, count = layer.groups;
   const std::int64_t positions = step.shape(x).numel() / width, all = positions * layer.count;
-  const std::int64_t each = (all + count - 1) / count;
+  const std::int64_t each = parts_needed(all, count);
   const TensorId scores =
       step.cast(step.input(1), step.parameter_type() == DataType::f64 ? DataType::f64 : DataType::f32);
   s.operands.resize(ExpertTensor::result + 1);

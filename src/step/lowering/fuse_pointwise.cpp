@@ -175,9 +175,9 @@ class Fusion {
     if (moved.out.empty()) moved.out.push_back(from_.outputs(from_.ops()[chain.ops.back()])[0]);
     const auto of_batch = std::find_if(chain.ops.begin(), chain.ops.end(),
                                        [&](std::size_t i) { return is_of_batch(from_, from_.ops()[i]); });
-    const Op& leading = from_.ops()[of_batch != chain.ops.end() ? *of_batch : chain.ops.back()];
-    Op& made = to.add_op(of_batch != chain.ops.end() ? leading.kind : OpKind::fused, leading.phase, leading.layer,
-                         moved.in, moved.out);
+    const bool sums_batch = of_batch != chain.ops.end();
+    const Op& leading = from_.ops()[sums_batch ? *of_batch : chain.ops.back()];
+    Op& made = to.add_op(sums_batch ? leading.kind : OpKind::fused, leading.phase, leading.layer, moved.in, moved.out);
     made.type = leading.type;
     made.name = name;
     made.flops = flops;
