@@ -34,15 +34,19 @@ using testing::job;
 using testing::standard_and;
 using testing::step_sec;
 
-/// Seconds of an epoch as the op model alone expects them.
-double op_sec(const Workload& workload) {
+/// Seconds of an epoch as the op model alone expects them, with its interval.
+Quantiles op_quantiles(const Workload& workload) {
   const Device device = DeviceCatalogue().find(workload.device);
   const ExecutedStep step = execute(workload.graph(), device.kind);
   const StepAnswer answer =
       OpModelAccess::predict(OpTimeModel::standard(),
                              {step, device, workload.precision, false, {}, {workload.network, workload.input.back()}});
-  return answer.time.sec.p50 * static_cast<double>(workload.train_images) / static_cast<double>(workload.batch_size);
+  const double steps = static_cast<double>(workload.train_images) / static_cast<double>(workload.batch_size);
+  const Quantiles& sec = answer.time.sec;
+  return {steps * sec.p05, steps * sec.p50, steps * sec.p95};
 }
+
+double op_sec(const Workload& workload) { return op_quantiles(workload).p50; }
 
 AggregateRow row_of(const Workload& workload, double sec) {
   AggregateRow row;
@@ -70,6 +74,18 @@ TEST(OpRegression, WithoutRunsAnswersAreTheOpModels) {
   EXPECT_EQ(model.breakdown(asked).size(), terms.size());
   EXPECT_NEAR(sum, answer.time_sec.p50, 1e-9 * sum);
   EXPECT_EQ(model.predict(std::vector<Workload>{asked})[0].time_sec.p50, answer.time_sec.p50);
+}
+
+TEST(OpRegression, WithoutRunsAnIntervalIsTheOpModelsAlsoWhereTheDeviceWasNotMeasured) {
+  const TimeRegressor model = TimeRegressor::standard();
+  for (const char* device : {"A100-80GB-PCIe", "L4", "RTX 5080"}) {
+    const Workload asked = job("resnet50", 64, device);
+    const Quantiles expected = op_quantiles(asked), given = model.predict(asked).time_sec;
+    EXPECT_NEAR(given.p05 / expected.p05, 1, 1e-9) << device;
+    EXPECT_NEAR(given.p95 / expected.p95, 1, 1e-9) << device;
+    const JointPrediction joint = model.joint(std::vector<Workload>{asked, asked});
+    EXPECT_NEAR(std::log(expected.p95 / expected.p50), 1.6448536 * std::sqrt(joint.covariance[1]), 1e-6) << device;
+  }
 }
 
 PriorEpoch epoch_of(const OpPrior& prior, const Workload& workload) {

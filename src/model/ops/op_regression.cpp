@@ -115,6 +115,18 @@ NearVector likeness(const NearFeatures& rows, Eigen::Index first, const OpFeatur
   return (distance2 / (-2 * length2)).exp();
 }
 
+/// The op model's own intervals were calibrated on devices left out. A machine's effects are taken to spread wider than
+/// those say, so that runs may move them far; that is no reason to be less sure.
+JointNormal no_wider(JointNormal joint, const std::vector<OpInput>& inputs) {
+  Eigen::VectorXd factor = Eigen::VectorXd::Ones(joint.mean.size());
+  for (Eigen::Index i = 0; i < factor.size(); ++i) {
+    const double own = square(inputs[static_cast<std::size_t>(i)].deviation), variance = joint.covariance(i, i);
+    if (variance > own) factor[i] = std::sqrt(own / variance);
+  }
+  joint.covariance = factor.asDiagonal() * joint.covariance * factor.asDiagonal();
+  return joint;
+}
+
 OpError op_error(const AggregateRow& measured, const PriorEpoch& prior) {
   OpError row{measured.workload, input_of(measured.workload, prior)};
   row.log_ratio = std::log(*measured.avg_time_mean) - prior.log_sec();
@@ -349,11 +361,12 @@ OpRegression::Estimate OpRegression::estimate(const Workload& workload, const Re
   Estimate estimate{prior_->epoch(workload, device, step, known)};
   const OpInput input = input_of(workload, estimate.prior);
   estimate.log_sec = estimate.prior.log_sec();
-  estimate.variance = spread_.covariance(input, input);
+  estimate.variance = square(input.deviation);
   if (rows_.empty()) return estimate;
   const Correction error = correction(input);
   estimate.log_sec += error.mean;
-  estimate.variance += square(spread_.noise) - error.explained;
+  estimate.variance = std::min(estimate.variance, spread_.covariance(input, input) - error.explained);
+  estimate.variance += square(spread_.noise);
   return estimate;
 }
 
@@ -375,7 +388,7 @@ JointNormal OpRegression::joint(std::span<const Workload> workloads, const Devic
     }
     joint.mean[i] = prior.log_sec();
   }
-  if (known == 0) return joint;
+  if (known == 0) return no_wider(std::move(joint), inputs);
   if (!is_exact()) {
     // Of the errors of predictions by the nearest rows: k(a, b) - w_a' k(rows, b) - k(a, rows) w_b + w_a' C w_b.
     Eigen::MatrixXd weights = Eigen::MatrixXd::Zero(known, n), among = weights;
@@ -394,12 +407,12 @@ JointNormal OpRegression::joint(std::span<const Workload> workloads, const Devic
     }
     const Eigen::MatrixXd half = weights.transpose() * (0.5 * among - shared);
     joint.covariance += half + half.transpose();
-    return joint;
+    return no_wider(std::move(joint), inputs);
   }
   joint.mean += shared.transpose() * alpha_;
   const Eigen::MatrixXd explained = factor_.matrixL().solve(shared);
   joint.covariance -= explained.transpose() * explained;
-  return joint;
+  return no_wider(std::move(joint), inputs);
 }
 
 }  // namespace perfpred
