@@ -14,7 +14,7 @@
 #   measure       perfpred.measure in the training loops of Lightning and transformers (of PYTHON)
 #   python        builds the wheel of python/, installs it in a fresh environment without PyTorch, tests it there, and its types
 #   notebooks     executes examples/notebooks in a fresh environment (with the PyTorch of PYTHON); an error of a cell fails
-#   transcripts   runs the commands of the pages docs/guides/hour_of_*.md (with the PyTorch of PYTHON) and compares the output
+#   transcripts   runs the commands of the pages that show what programs print (with the PyTorch of PYTHON) and compares the output
 #   gpu           scripts/gpu_check.sh, on a machine with a GPU, into build/full_check/gpu
 #   accuracy      the tables of op models and of regressors, from PERFPRED_REFERENCE_DIR
 #   answers       the 1,000 questions of scripts/compare_answers.py to OLD_BIN (bin of an earlier build) and this build
@@ -116,7 +116,7 @@ check() {
       cmake --preset core
       cmake --build --preset core
       PATH=$PWD/build/core/bin:$PWD/$out/transcripts/bin:$PATH PYTHONPATH='' PYTHONWARNINGS=ignore \
-        scripts/transcripts.py docs/guides/hour_of_*.md
+        scripts/transcripts.py README.md docs/*.md docs/guides/*.md
       ;;
     gpu) scripts/gpu_check.sh $out/gpu ;;
     accuracy)

@@ -5,9 +5,10 @@
     scripts/transcripts.py [--write] PAGE...
 
 A line `NAME`: before a block makes a file of the block. In blocks `console` each line after a `$ ` is a command, in a
-folder of the page's own, and the lines below it are what it printed. What varies stands in blocks `console measured`:
-there commands must succeed, and are not compared. `--write` puts into the page what was printed. PERFPRED is this
-checkout for the commands; `perfpred` and a `python` that has the package must be in PATH.
+folder of the page's own that has `data`, and the lines below it are what it printed; a line `...` stands for lines that
+the page leaves out. What varies stands in blocks `console measured`: there commands must succeed, and are not compared.
+`--write` puts into the page what was printed, with `--measured` also what varies. PERFPRED is this checkout for the
+commands; `perfpred` and a `python` that has the package must be in PATH.
 """
 import argparse
 import os
@@ -19,6 +20,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"(?:^`([\w.]+)`:\n\n)?^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+ELISION, LABEL = "...", 15  # characters that name a line
 COMMAND = re.compile(r"^\$ ((?:[^\n]*\\\n)*[^\n]*)\n((?:(?!\$ )[^\n]*\n)*)", re.MULTILINE)
 
 
@@ -27,9 +29,24 @@ def unnamed(text):
     return re.sub(r"\bstep:[0-9a-f]{12}\b", "step:", text)
 
 
+def elided(expected, printed):
+    """The lines of `printed` that `expected` shows, known by their first words."""
+    shown, left = [], printed.splitlines(keepends=True)
+    for line in expected.splitlines(keepends=True):
+        is_elision, label = line.strip() == ELISION, line[:LABEL]
+        found = next((i for i, other in enumerate(left) if other == line or other.startswith(label)), None)
+        if not is_elision and found is not None:
+            line, left = left[found], left[found + 1:]
+        elif not is_elision:
+            continue
+        shown.append(line)
+    return "".join(shown)
+
+
 class Transcript:
-    def __init__(self, folder):
-        self._folder = folder
+    def __init__(self, folder, writes_measured):
+        self._folder, self._writes_measured = folder, writes_measured
+        (folder / "data").symlink_to(ROOT / "data")
         self._kind = ""
         self.wrong = []
 
@@ -39,9 +56,11 @@ class Transcript:
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if done.returncode:
             self.wrong.append(f"$ {command}\nends with {done.returncode}: {done.stdout}")
-        if "measured" not in self._kind and unnamed(done.stdout) != unnamed(expected):
-            self.wrong.append(f"$ {command}\nprints\n{done.stdout}")
-        return f"$ {command}\n{done.stdout}"
+        is_elided = any(line.strip() == ELISION for line in expected.splitlines())
+        printed = elided(expected, done.stdout) if is_elided else done.stdout
+        if "measured" not in self._kind and unnamed(printed) != unnamed(expected):
+            self.wrong.append(f"$ {command}\nprints\n{printed}")
+        return f"$ {command}\n{printed}" if "measured" not in self._kind or self._writes_measured else match.group()
 
     def block(self, match):
         name, self._kind, body = match.groups()
@@ -56,12 +75,13 @@ class Transcript:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="put into the page what was printed")
+    parser.add_argument("--measured", action="store_true", help="with --write: also blocks of what varies")
     parser.add_argument("page", nargs="+", type=pathlib.Path)
     options = parser.parse_args()
     wrong = []
     for page in options.page:
         with tempfile.TemporaryDirectory() as folder:
-            transcript = Transcript(pathlib.Path(folder))
+            transcript = Transcript(pathlib.Path(folder), options.measured)
             text = BLOCK.sub(transcript.block, page.read_text())
         if options.write:
             page.write_text(text)
