@@ -262,6 +262,13 @@ struct Options {
     }
   }
 
+  /// One job without a device, and without runs that have one, is one for this machine's GPU.
+  void take_own_gpu(const TimeRegressor& model) {
+    if (jsonl || !configs.empty() || swept() == "device" || !model.fitted_rows().empty()) return;
+    if (const std::string note = asked.take_gpu(terms.job.reserved_by_others); !note.empty())
+      fmt::print(stderr, "perfpred-predict: {}\n", note);
+  }
+
   /// Refuses options of epochs for a captured step without --train-images.
   void check_knows_epoch() const {
     for (const CLI::Option* option : of_terms) {
@@ -372,6 +379,7 @@ int main(int argc, char** argv) {
     }
     TimeRegressor model =
         given.model_file.empty() ? TimeRegressor::standard(devices) : TimeRegressor::load(given.model_file, devices);
+    given.take_own_gpu(model);
     const ModelRequests requests(model, given.asked.fields());
     if (given.jsonl) {
       answer_lines(model, requests, given.terms);

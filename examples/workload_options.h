@@ -12,6 +12,7 @@
 
 #include "cli.h"
 #include "tools/json_request.h"
+#include "tools/own_gpu.h"
 #include "tools/workload_sweep.h"
 #include "workload/workload_columns.h"
 
@@ -76,6 +77,11 @@ class WorkloadOptions {
 
   /// The fields that are given.
   [[nodiscard]] const std::vector<SweptField>& fields() const { return fields_; }
+
+  /// take_own_gpu() for the fields that are given.
+  [[nodiscard]] std::string take_gpu(std::int64_t& reserved_by_others) {
+    return take_own_gpu(fields_, reserved_by_others);
+  }
 
   /// The field's value, the first of several, or null if it is not given.
   [[nodiscard]] const std::string* find(std::string_view name) const {

@@ -376,6 +376,24 @@ TEST_F(PredictProgram, TakesOwnDevices) {
   EXPECT_FALSE(json.at("fits"));
 }
 
+TEST(PredictWithoutDevice, MeansThisMachinesGpuAndWhatIsFreeOfIt) {
+  const auto ask = [](std::vector<std::string> options) {
+    options.insert(options.begin(), {"/usr/bin/env", "LD_LIBRARY_PATH=" PERFPRED_TEST_NVML, testing::program("predict"),
+                                     "--network", "resnet50", "--batch-size", "32", "--json"});
+    return testing::spawn(options);
+  };
+  const Finished own = ask({});
+  EXPECT_EQ(own.exit_code, 0) << own.err;
+  EXPECT_THAT(own.err,
+              HasSubstr("this machine's first GPU, NVIDIA GeForce RTX 4090, of which other programs hold 3.00 GB"));
+  EXPECT_EQ(own.out, ask({"--device", "RTX 4090", "--reserved-by-others", "3000000000"}).out);
+  EXPECT_EQ(ask({"--reserved-by-others", "1GB"}).out, ask({"--device", "RTX 4090", "--reserved-by-others", "1GB"}).out);
+  const Finished named = ask({"--device", "L4"});
+  EXPECT_EQ(named.err, "");
+  EXPECT_EQ(Json::parse(named.out)["memory"]["usable"],
+            Json::parse(ask({"--device", "L4", "--reserved-by-others", "0"}).out)["memory"]["usable"]);
+}
+
 TEST_F(PredictProgram, RunsUnderOneNameOfAnOwnDeviceAnswerForAllItsNames) {
   std::vector<AggregateRow> rows;
   for (const std::int64_t batch : {16, 32, 64, 128}) {

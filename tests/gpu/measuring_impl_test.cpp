@@ -29,7 +29,7 @@
 #include "torch/device/step_clock.h"
 #include "torch/device/torch_errors.h"
 #include "torch/monitor/device_monitor.h"
-#include "torch/monitor/nvml.h"
+#include "catalogue/nvml.h"
 #include "torch/step/cuda_graph.h"
 #include "torch/train/training_session.h"
 

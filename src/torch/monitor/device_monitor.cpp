@@ -10,7 +10,7 @@
 
 #include "statistics/parallel.h"
 #include "torch/device/cuda_device.h"
-#include "torch/monitor/nvml.h"
+#include "catalogue/nvml.h"
 
 namespace perfpred {
 namespace {

@@ -19,7 +19,7 @@
 #include "text/json.h"
 #include "torch/device/cuda_device.h"
 #include "torch/device/torch_errors.h"
-#include "torch/monitor/nvml.h"
+#include "catalogue/nvml.h"
 #include "torch/monitor/proc.h"
 
 namespace perfpred {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "torch/monitor/nvml.h"
+#include "catalogue/nvml.h"
 
 #include <dlfcn.h>
 
@@ -15,6 +15,12 @@ constexpr int sm_clock = 1;
 constexpr unsigned long long hw_slowdown = 0x08, sw_thermal_slowdown = 0x20, hw_thermal_slowdown = 0x40,
                              hw_power_brake = 0x80;
 constexpr unsigned long long slowdowns = hw_slowdown | sw_thermal_slowdown | hw_thermal_slowdown | hw_power_brake;
+
+/// nvmlMemory_v2_t
+struct Memory {
+  unsigned version = sizeof(Memory) | (2U << 24U);
+  unsigned long long total = 0, reserved = 0, free = 0, used = 0;
+};
 
 template <class Function>
 void load(void* library, const char* name, Function& function) {
@@ -35,7 +41,11 @@ Nvml::Nvml() {
   load(library, "nvmlInit_v2", initialise);
   if (initialise == nullptr || initialise() != success) return;
   load(library, "nvmlSystemGetDriverVersion", driver_version_);
+  load(library, "nvmlDeviceGetCount_v2", count_);
   load(library, "nvmlDeviceGetHandleByPciBusId_v2", device_by_pci_);
+  load(library, "nvmlDeviceGetHandleByIndex_v2", device_by_index_);
+  load(library, "nvmlDeviceGetName", name_);
+  load(library, "nvmlDeviceGetMemoryInfo_v2", memory_);
   load(library, "nvmlDeviceGetClockInfo", clock_);
   load(library, "nvmlDeviceGetEnforcedPowerLimit", power_limit_);
   load(library, "nvmlDeviceGetCurrentClocksEventReasons", throttle_reasons_);
@@ -48,6 +58,29 @@ std::optional<std::string> Nvml::driver_version() const {
   std::array<char, 96> text{};
   if (driver_version_ == nullptr || driver_version_(text.data(), text.size()) != success) return std::nullopt;
   return text.data();
+}
+
+int Nvml::devices() const {
+  unsigned count = 0;
+  return count_ == nullptr || count_(&count) != success ? 0 : static_cast<int>(count);
+}
+
+void* Nvml::device(int index) const {
+  void* device = nullptr;
+  if (device_by_index_ == nullptr || device_by_index_(static_cast<unsigned>(index), &device) != success) return nullptr;
+  return device;
+}
+
+std::optional<std::string> Nvml::name(void* device) const {
+  std::array<char, 96> text{};
+  if (device == nullptr || name_ == nullptr || name_(device, text.data(), text.size()) != success) return std::nullopt;
+  return text.data();
+}
+
+std::optional<std::int64_t> Nvml::used_bytes(void* device) const {
+  Memory memory;
+  if (device == nullptr || memory_ == nullptr || memory_(device, &memory) != success) return std::nullopt;
+  return static_cast<std::int64_t>(memory.used);
 }
 
 void* Nvml::device(const std::string& pci_bus_id) const {
