@@ -202,8 +202,8 @@ TEST(Assign, CoversHundredsOfJobsOnDifferentDevices) {
   EXPECT_GE(assignment.value, 0.98 * assignment.upper_bound);
 }
 
-/// A cover whose partial plans multiply: costs and values of nine digits, so that hardly any dominates another. The jobs
-/// of one group are worth too little to be chosen without a cover.
+/// A cover whose partial plans multiply: costs and values of nine digits, so that hardly any dominates another. The
+/// jobs of one group are worth too little to be chosen without a cover.
 AssignmentProblem large_cover() {
   Dice dice(12);
   AssignmentProblem problem;
