@@ -202,14 +202,16 @@ TEST(Assign, CoversHundredsOfJobsOnDifferentDevices) {
   EXPECT_GE(assignment.value, 0.98 * assignment.upper_bound);
 }
 
-/// A cover whose partial plans multiply: costs and values of nine digits, so that hardly any dominates another.
+/// A cover whose partial plans multiply: costs and values of nine digits, so that hardly any dominates another. The
+/// jobs of one group are worth too little to be chosen without a cover.
 AssignmentProblem large_cover() {
   Dice dice(12);
   AssignmentProblem problem;
   std::int64_t total = 0;
   for (std::size_t j = 0; j < 60; ++j) {
     const std::int64_t cost = 100'000'000 + dice.below(900'000'000);
-    problem.jobs.push_back({PlanItem{cost, static_cast<double>(cost + dice.below(50'000'000))}});
+    const auto value = static_cast<double>(cost + dice.below(50'000'000));
+    problem.jobs.push_back({PlanItem{cost, j % 6 == 0 ? value / 2 : value}});
     problem.group.push_back(j % 6);
     total += cost;
   }

@@ -40,7 +40,7 @@ struct PlanLimits {
   std::stop_token stop = {};                                  ///< a request to stop acts as if the time were up
 };
 
-/// Chooses jobs under a budget: the 0/1 knapsack problem, solved exactly. Values become whole numbers of 64 or 128
+/// Chooses jobs under a budget: the 0/1 knapsack problem, solved exactly. Values become whole numbers of 128
 /// bits; see Plan::optimal.
 ///
 /// Method: dynamic programming with dominance over a core that grows outwards from the break item (Pisinger, Oper. Res.

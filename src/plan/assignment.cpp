@@ -21,8 +21,7 @@ bool can_cover(const WholeProblem& problem) {
 Assignment assign_to_one(const WholeProblem& problem, const Limits& limits) {
   Places places{JobDevices(problem.jobs.size()), -1};
   const std::vector<Candidate> candidates = problem.candidates_on(0);
-  const auto chosen = problem.groups > 0 ? solve_cover(candidates, problem.group, problem.budgets[0], limits)
-                                         : solve_knapsack(candidates, problem.budgets[0], limits);
+  const auto chosen = solve_cover(candidates, problem.group, problem.budgets[0], limits);
   if (!chosen) return to_assignment(problem, places, -1);
   for (const std::size_t job : chosen->jobs) places.device[job] = 0;
   places.profit = chosen->profit;
@@ -30,10 +29,6 @@ Assignment assign_to_one(const WholeProblem& problem, const Limits& limits) {
 }
 
 }  // namespace
-
-bool has_groups(const JobGroups& group) {
-  return std::any_of(group.begin(), group.end(), [](const auto& one) { return one.has_value(); });
-}
 
 bool covers_groups(const JobGroups& group, const JobDevices& device) {
   std::map<std::size_t, bool> covered;

@@ -50,8 +50,6 @@ constexpr std::int64_t max_cost = std::numeric_limits<std::int64_t>::max();
   return std::accumulate(budgets.begin(), budgets.end(), std::int64_t{0}, saturated_sum);
 }
 
-[[nodiscard]] bool has_groups(const JobGroups& group);
-
 /// True if a job of each group has a device.
 [[nodiscard]] bool covers_groups(const JobGroups& group, const JobDevices& device);
 

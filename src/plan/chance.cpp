@@ -58,7 +58,7 @@ class ChanceSolver {
         jobs_(problem.jobs.size()),
         devices_(problem.budgets.size()) {
     best_.device.resize(jobs_);
-    best_.status = has_groups(problem.group) ? PlanStatus::unknown : PlanStatus::feasible;
+    best_.status = covers_groups(problem.group, best_.device) ? PlanStatus::feasible : PlanStatus::unknown;
     for (std::size_t j = 0; j < jobs_; ++j) best_.upper_bound += most_value(j);
   }
 

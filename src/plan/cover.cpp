@@ -152,10 +152,16 @@ class CoverSolver {
 
 std::optional<Chosen> solve_cover(std::span<const Candidate> candidates, const JobGroups& group, std::int64_t budget,
                                   const Limits& limits) {
-  std::map<std::size_t, int> members;
+  std::map<std::size_t, int> members, open;
   for (const Candidate& candidate : candidates) {
     if (group[candidate.job]) ++members[*group[candidate.job]];
   }
+  open = members;
+  const Chosen free = solve_knapsack(candidates, budget, limits);
+  for (const std::size_t job : free.jobs) {
+    if (group[job]) open.erase(*group[job]);
+  }
+  if (open.empty()) return free;
   // The only candidate of a group is chosen.
   Chosen only;
   std::vector<Candidate> rest;

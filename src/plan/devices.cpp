@@ -129,8 +129,7 @@ class MultiDeviceSolver {
   Int128 summed_budget_bound() {
     const std::vector<Candidate> candidates = problem_.candidates_on(0);
     const std::int64_t budget = summed(problem_.budgets);
-    const auto chosen = covers() ? solve_cover(candidates, problem_.group, budget, limits_)
-                                 : solve_knapsack(candidates, budget, limits_);
+    const auto chosen = solve_cover(candidates, problem_.group, budget, limits_);
     if (!chosen) return -1;
     std::vector<Candidate> open;
     for (const std::size_t job : chosen->jobs) open.push_back({job, at(job, 0).cost, at(job, 0).cost});
@@ -171,16 +170,10 @@ class MultiDeviceSolver {
 
   /// The best of the candidates for a device, with a job of each group that no other device covers.
   [[nodiscard]] Chosen best_on(std::size_t d, std::span<const Candidate> candidates, const JobDevices& device) const {
-    Chosen chosen = solve_knapsack(candidates, problem_.budgets[d], limits_);
-    if (!covers()) return chosen;
-    JobDevices after = device;
-    std::replace(after.begin(), after.end(), std::optional(d), std::optional<std::size_t>());
     std::vector<bool> covered(problem_.groups);
-    for (std::size_t j = 0; j < after.size(); ++j) {
-      if (after[j] && problem_.group[j]) covered[*problem_.group[j]] = true;
+    for (std::size_t j = 0; j < device.size(); ++j) {
+      if (device[j] && device[j] != d && problem_.group[j]) covered[*problem_.group[j]] = true;
     }
-    for (const std::size_t job : chosen.jobs) after[job] = d;
-    if (covers_groups(problem_.group, after)) return chosen;
     JobGroups group = problem_.group;
     for (auto& one : group) {
       if (one && covered[*one]) one.reset();

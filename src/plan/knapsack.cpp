@@ -11,9 +11,8 @@ namespace perfpred {
 namespace {
 
 /// An item of the integer problem.
-template <class P>
 struct Item {
-  P profit;
+  Int128 profit;
   std::int64_t weight;     // 0 < weight <= capacity
   std::int64_t key;        // profit per weight in fixed point
   std::uint32_t index;     // into the candidates
@@ -21,9 +20,8 @@ struct Item {
 };
 
 /// The best solution so far; all searches of a problem share it.
-template <class P>
 struct Incumbent {
-  P profit = 0;
+  Int128 profit = 0;
   std::vector<std::uint32_t> chosen;
 };
 
@@ -42,11 +40,10 @@ struct Scale {
 /// Max profit with sum of weights <= capacity, plus what is already decided. With a shift, the bounds of the search are
 /// those of a surrogate: `shift` more for the weight of each unit, shift * cardinality more capacity. It holds for
 /// solutions of at most (shift > 0) or at least (shift < 0) `cardinality` units.
-template <class P>
 struct Problem {
-  std::vector<Item<P>> items;
+  std::vector<Item> items;
   std::int64_t capacity = 0;
-  P fixed_profit = 0;
+  Int128 fixed_profit = 0;
   std::vector<std::uint32_t> fixed = {};  // items that every better solution holds
   std::int64_t shift = 0;
   std::int64_t cardinality = 0;
@@ -57,10 +54,9 @@ enum class Progress { solved, growing, stopped };
 
 /// Dynamic programming over the expanding core of one problem, which grows outwards from the break item, the first that
 /// does not fit if items are taken by falling key (sources: KnapsackPlanner).
-template <class P>
 class Core {
  public:
-  Core(Problem<P>& problem, Incumbent<P>& incumbent, const Limits& limits)
+  Core(Problem& problem, Incumbent& incumbent, const Limits& limits)
       : problem_(problem),
         items_(problem.items),
         incumbent_(incumbent),
@@ -69,12 +65,12 @@ class Core {
         start_{-problem.capacity, 0, 0, root, 0} {
     set_keys();
     // Where the surrogate cannot tell, the problem itself can: solutions then start near the capacity.
-    std::sort(items_.begin(), items_.end(), [shift = problem.shift](const Item<P>& a, const Item<P>& b) {
+    std::sort(items_.begin(), items_.end(), [shift = problem.shift](const Item& a, const Item& b) {
       if (a.key != b.key) return a.key > b.key;
       return shift > 0 ? a.weight < b.weight : shift < 0 && a.weight > b.weight;
     });
     Int128 room = static_cast<Int128>(problem.capacity) + static_cast<Int128>(problem.shift) * problem.cardinality;
-    for (const Item<P>& item : items_) {
+    for (const Item& item : items_) {
       if (item.key != free && surrogate_weight(item) > room) break;
       room -= surrogate_weight(item);
       start_ = flipped(start_, item, 1);
@@ -89,7 +85,7 @@ class Core {
   /// Runs until nothing better can exist (solved), a limit is met (stopped), or the run has made more than `max_work`
   /// states (growing).
   Progress run(std::uint64_t max_work) {
-    best_ = std::max<P>(best_, incumbent_.profit - problem_.fixed_profit);  // another search may have found more
+    best_ = std::max(best_, incumbent_.profit - problem_.fixed_profit);  // another search may have found more
     constexpr std::uint64_t work_per_look = 10'000;  // reading the clock takes as long as a short step
     std::uint64_t work = 0;
     std::uint64_t look_after = 0;
@@ -122,28 +118,27 @@ class Core {
   }
 
   /// No solution of this problem, fixed part included, is worth more, unless it is the incumbent.
-  [[nodiscard]] P upper_bound() const {
+  [[nodiscard]] Int128 upper_bound() const {
     const Slopes open = slopes();
-    P most = best_;
+    Int128 most = best_;
     for (const State& state : states_) {
       if (slack_of(state) < 0 && !open.left) continue;
-      most = std::max<P>(
-          most, static_cast<P>(problem_.scale.back(bound(state.profit, slack_of(state), open.gain, open.loss))));
+      most = std::max(most, (problem_.scale.back(bound(state.profit, slack_of(state), open.gain, open.loss))));
     }
     return most + problem_.fixed_profit;
   }
 
   /// The linear bound of the whole problem.
-  [[nodiscard]] P root_bound() const {
-    return static_cast<P>(problem_.scale.back(bound(start_.profit, slack_of(start_), break_key_, lower(break_key_)))) +
+  [[nodiscard]] Int128 root_bound() const {
+    return (problem_.scale.back(bound(start_.profit, slack_of(start_), break_key_, lower(break_key_)))) +
            problem_.fixed_profit;
   }
 
   /// The problem without items whose choice is settled by their bound, and without surrogate.
-  [[nodiscard]] Problem<P> reduced() const {
-    Problem<P> rest{{}, problem_.capacity, problem_.fixed_profit, problem_.fixed, 0, 0, problem_.scale};
+  [[nodiscard]] Problem reduced() const {
+    Problem rest{{}, problem_.capacity, problem_.fixed_profit, problem_.fixed, 0, 0, problem_.scale};
     for (std::size_t i = 0; i < items_.size(); ++i) {
-      const Item<P>& item = items_[i];
+      const Item& item = items_[i];
       const bool held = i < break_;
       if (!settled(item, held)) {
         rest.items.push_back(item);
@@ -153,7 +148,7 @@ class Core {
         rest.capacity -= item.weight;
       }
     }
-    std::erase_if(rest.items, [&](const Item<P>& item) { return item.weight > rest.capacity; });
+    std::erase_if(rest.items, [&](const Item& item) { return item.weight > rest.capacity; });
     return rest;
   }
 
@@ -161,7 +156,7 @@ class Core {
   /// The items of the break solution, but for the flipped ones.
   struct State {
     std::int64_t weight;  // minus the capacity: feasible when <= 0
-    P profit;
+    Int128 profit;
     std::uint64_t flips;   // of the current block of 64 steps
     std::uint32_t parent;  // flips of earlier blocks
     std::int32_t units;    // of all items
@@ -180,23 +175,23 @@ class Core {
   static constexpr std::size_t block = 64;  // steps whose flips a state holds itself
   static constexpr std::int64_t free = std::numeric_limits<std::int64_t>::max();  // key of an item without weight
 
-  [[nodiscard]] std::int64_t surrogate_weight(const Item<P>& item) const {
+  [[nodiscard]] std::int64_t surrogate_weight(const Item& item) const {
     return item.weight + problem_.shift * item.units;
   }
 
   /// Keys are profits per weight, times 2^scale, rounded up: as many bits as 64-bit keys and 128-bit bounds hold.
   void set_keys() {
-    P total = 0;
+    Int128 total = 0;
     int& scale = problem_.scale.bits;
     scale = 122;
-    for (const Item<P>& item : items_) {
+    for (const Item& item : items_) {
       total += item.profit;
       if (surrogate_weight(item) > 0) {
         scale = std::min(scale, 60 - bits_of(item.profit) + bits_of(surrogate_weight(item)));
       }
     }
     scale = std::min(scale, 122 - bits_of(total));
-    for (Item<P>& item : items_) {
+    for (Item& item : items_) {
       const std::int64_t weight = surrogate_weight(item);
       item.key = weight > 0 ? static_cast<std::int64_t>((problem_.scale.up(item.profit) + weight - 1) / weight) : free;
     }
@@ -208,12 +203,12 @@ class Core {
   [[nodiscard]] std::int64_t slack_of(const State& state) const {
     return problem_.shift * (problem_.cardinality - state.units) - state.weight;
   }
-  [[nodiscard]] Int128 bound(const P& profit, std::int64_t slack, std::int64_t gain, std::int64_t loss) const {
+  [[nodiscard]] Int128 bound(Int128 profit, std::int64_t slack, std::int64_t gain, std::int64_t loss) const {
     return problem_.scale.up(profit) + static_cast<Int128>(slack) * (slack >= 0 ? gain : loss);
   }
 
   /// Whether no better solution has this item in another state than the break solution.
-  [[nodiscard]] bool settled(const Item<P>& item, bool held) const {
+  [[nodiscard]] bool settled(const Item& item, bool held) const {
     const int sign = held ? -1 : 1;
     const std::int64_t slack = slack_of(start_) - sign * surrogate_weight(item);
     return bound(start_.profit + sign * item.profit, slack, break_key_, lower(break_key_)) <
@@ -238,7 +233,7 @@ class Core {
 
   /// The end of the states that may be flipped. Without a surrogate, the items of a solution stay within the capacity,
   /// so no state above twice it is needed.
-  [[nodiscard]] auto end_of_flips(const Item<P>& item, bool held) const {
+  [[nodiscard]] auto end_of_flips(const Item& item, bool held) const {
     if (held || problem_.shift != 0) return states_.cend();
     return std::upper_bound(states_.cbegin(), states_.cend(), problem_.capacity - item.weight,
                             [](std::int64_t limit, const State& state) { return limit < state.weight; });
@@ -246,7 +241,7 @@ class Core {
 
   [[nodiscard]] bool is_better(const State& state) const { return state.weight <= 0 && state.profit > best_; }
 
-  static State flipped(State state, const Item<P>& item, int sign, std::uint64_t bit = 0) {
+  static State flipped(State state, const Item& item, int sign, std::uint64_t bit = 0) {
     state.weight += sign * item.weight;
     state.profit += sign * item.profit;
     state.units += sign * item.units;
@@ -262,7 +257,7 @@ class Core {
 
   /// Doubles the states: each as it is, and with the item flipped. States that another one dominates, or that no open
   /// item makes better than the best solution, are dropped.
-  void step(const Item<P>& item, bool held) {
+  void step(const Item& item, bool held) {
     skip_settled();
     const std::uint64_t bit = std::uint64_t{1} << (steps_.size() % block);
     steps_.push_back(item.index);
@@ -274,7 +269,7 @@ class Core {
     const auto changed_end = end_of_flips(item, held);
     next_.resize(2 * states_.size());
     auto out = next_.begin();
-    P last_profit = -1;
+    Int128 last_profit = -1;
     std::optional<State> better;
     Int128 least = problem_.scale.above(best_);
     while (old != end || changed != changed_end) {
@@ -300,7 +295,7 @@ class Core {
   /// Adds to each state one open item, or takes one out, that makes it feasible. Items from all over: those near the
   /// break item have nearly its weight where profits follow weights. @returns how many items it tried
   std::size_t complete_states() {
-    const auto try_item = [&](const Item<P>& item, int sign) {
+    const auto try_item = [&](const Item& item, int sign) {
       const auto place = std::upper_bound(states_.begin(), states_.end(), -sign * item.weight,
                                           [](std::int64_t most, const State& state) { return most < state.weight; });
       if (place == states_.begin() || std::prev(place)->profit + sign * item.profit <= best_) return;
@@ -361,11 +356,11 @@ class Core {
                                   std::back_inserter(incumbent_.chosen));
   }
 
-  Problem<P>& problem_;
-  std::vector<Item<P>>& items_;  // best key first
-  Incumbent<P>& incumbent_;
+  Problem& problem_;
+  std::vector<Item>& items_;  // best key first
+  Incumbent& incumbent_;
   const Limits& limits_;
-  P best_;  // incumbent without the fixed part; may be negative
+  Int128 best_;  // incumbent without the fixed part; may be negative
   bool improved_ = false;
 
   State start_;            // the break solution
@@ -385,18 +380,17 @@ class Core {
 
 /// Depth first over items in order of their keys with Dantzig's bound: faster than dynamic programming where few items
 /// have many different sums. Keys are those without a shift.
-template <class P>
 class DepthFirst {
  public:
-  DepthFirst(const Problem<P>& problem, Incumbent<P>& incumbent, const Limits& limits)
+  DepthFirst(const Problem& problem, Incumbent& incumbent, const Limits& limits)
       : problem_(problem),
         items_(problem.items),
         incumbent_(incumbent),
         limits_(limits),
         best_(incumbent.profit - problem.fixed_profit),
         lightest_(items_.size() + 1, std::numeric_limits<std::int64_t>::max()) {
-    std::sort(items_.begin(), items_.end(), [](const Item<P>& a, const Item<P>& b) { return a.key > b.key; });
-    for (const Item<P>& item : items_) {
+    std::sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) { return a.key > b.key; });
+    for (const Item& item : items_) {
       profits_.push_back(profits_.back() + item.profit);
       weights_.push_back(weights_.back() + item.weight);
     }
@@ -411,20 +405,20 @@ class DepthFirst {
   }
 
  private:
-  void descend(std::size_t at, std::int64_t room, const P& profit) {
+  void descend(std::size_t at, std::int64_t room, Int128 profit) {
     for (; nodes_left_ != 0; ++at) {
       if (--nodes_left_ % 4096 == 0 && limits_.expired()) nodes_left_ = 0;
       const auto after =
           std::upper_bound(weights_.begin() + static_cast<std::ptrdiff_t>(at), weights_.end(), weights_[at] + room);
       const auto end = static_cast<std::size_t>(after - weights_.begin() - 1);
-      const P filled = profit + profits_[end] - profits_[at];
+      const Int128 filled = profit + profits_[end] - profits_[at];
       if (filled > best_) keep(at, end, filled);
       if (end == items_.size() || room < lightest_[at]) return;
       // Keys are rounded: a unit of weight before `end` may be worth 2 less than the key there.
       const Int128 open = room - (weights_[end] - weights_[at]);
       const Int128 bound = problem_.scale.up(filled) + open * items_[end].key + 2 * static_cast<Int128>(room);
       if (bound < problem_.scale.above(best_)) return;
-      const Item<P>& item = items_[at];
+      const Item& item = items_[at];
       if (item.weight > room) continue;
       taken_.push_back(item.index);
       descend(at + 1, room - item.weight, profit + item.profit);
@@ -432,7 +426,7 @@ class DepthFirst {
     }
   }
 
-  void keep(std::size_t at, std::size_t end, const P& profit) {
+  void keep(std::size_t at, std::size_t end, Int128 profit) {
     best_ = profit;
     incumbent_.profit = profit + problem_.fixed_profit;
     incumbent_.chosen = problem_.fixed;
@@ -440,13 +434,13 @@ class DepthFirst {
     for (std::size_t i = at; i < end; ++i) incumbent_.chosen.push_back(items_[i].index);
   }
 
-  const Problem<P>& problem_;
-  std::vector<Item<P>> items_;
-  Incumbent<P>& incumbent_;
+  const Problem& problem_;
+  std::vector<Item> items_;
+  Incumbent& incumbent_;
   const Limits& limits_;
-  P best_;                              // incumbent without the fixed part
+  Int128 best_;                         // incumbent without the fixed part
   std::vector<std::int64_t> lightest_;  // from an item on
-  std::vector<P> profits_ = {0};        // of the items before
+  std::vector<Int128> profits_ = {0};   // of the items before
   std::vector<Int128> weights_ = {0};
   std::vector<std::uint32_t> taken_;
   std::uint64_t nodes_left_ = 0;
@@ -458,9 +452,8 @@ struct Relaxed {
   double units = 0;
 };
 
-template <class P>
-Relaxed relax(std::vector<Item<P>>& items, std::int64_t capacity, std::int64_t shift, std::int64_t cardinality) {
-  const auto weight = [extra = static_cast<double>(shift)](const Item<P>& item) {
+Relaxed relax(std::vector<Item>& items, std::int64_t capacity, std::int64_t shift, std::int64_t cardinality) {
+  const auto weight = [extra = static_cast<double>(shift)](const Item& item) {
     return static_cast<double>(item.weight) + extra * item.units;
   };
   double room = static_cast<double>(capacity) + static_cast<double>(shift) * static_cast<double>(cardinality);
@@ -472,16 +465,16 @@ Relaxed relax(std::vector<Item<P>>& items, std::int64_t capacity, std::int64_t s
       room -= part * weight(*from);
     }
   };
-  auto first = std::partition(items.begin(), items.end(), [&](const Item<P>& item) { return weight(item) <= 0; });
+  auto first = std::partition(items.begin(), items.end(), [&](const Item& item) { return weight(item) <= 0; });
   auto last = items.end();
   take(items.begin(), first, 1);
   while (last - first > 1) {  // the first item that does not fit lies between them
     const auto middle = first + (last - first) / 2;
-    std::nth_element(first, middle, last, [&](const Item<P>& a, const Item<P>& b) {
+    std::nth_element(first, middle, last, [&](const Item& a, const Item& b) {
       return static_cast<double>(a.profit) * weight(b) > static_cast<double>(b.profit) * weight(a);
     });
     const double half =
-        std::accumulate(first, middle, 0.0, [&](double w, const Item<P>& item) { return w + weight(item); });
+        std::accumulate(first, middle, 0.0, [&](double w, const Item& item) { return w + weight(item); });
     if (half > room) {
       last = middle;
     } else {
@@ -493,17 +486,15 @@ Relaxed relax(std::vector<Item<P>>& items, std::int64_t capacity, std::int64_t s
   return sum;
 }
 
-template <class P>
-std::int64_t units_of(const std::vector<Item<P>>& items) {
+std::int64_t units_of(const std::vector<Item>& items) {
   std::int64_t units = 0;
-  for (const Item<P>& item : items) units += item.units;
+  for (const Item& item : items) units += item.units;
   return units;
 }
 
 /// The whole number that gives about the lowest bound for solutions of at most (sign 1) or at least (sign -1)
 /// `cardinality` units. Any shift gives a valid bound.
-template <class P>
-std::int64_t best_shift(std::vector<Item<P>>& items, std::int64_t capacity, std::int64_t cardinality, int sign) {
+std::int64_t best_shift(std::vector<Item>& items, std::int64_t capacity, std::int64_t cardinality, int sign) {
   const auto relaxed = [&](std::int64_t magnitude) { return relax(items, capacity, sign * magnitude, cardinality); };
   // The relaxation's units fall as the shift grows.
   const auto beyond = [&](std::int64_t magnitude) {
@@ -511,7 +502,7 @@ std::int64_t best_shift(std::vector<Item<P>>& items, std::int64_t capacity, std:
   };
   if (beyond(0)) return 0;
   std::int64_t heaviest = 0;
-  for (const Item<P>& item : items) heaviest = std::max(heaviest, item.weight);
+  for (const Item& item : items) heaviest = std::max(heaviest, item.weight);
   // The shifts of all items together stay within 59 bits.
   const std::int64_t largest = std::min(64 * heaviest, (std::int64_t{1} << 59U) / units_of(items));
   std::int64_t low = 0;
@@ -531,40 +522,38 @@ std::int64_t best_shift(std::vector<Item<P>>& items, std::int64_t capacity, std:
 /// Counts units where every profit is the weight plus a small multiple of one number, as with a bonus for each run: a
 /// solution of at most k of these multiples is worth at most the capacity plus k times that number. Elsewhere each item
 /// is one unit.
-template <class P>
-void count_units(std::vector<Item<P>>& items) {
+void count_units(std::vector<Item>& items) {
   constexpr int max_units = 64;
-  P divisor = 0;
-  P largest = 0;
-  for (const Item<P>& item : items) {
-    const P excess = item.profit - item.weight;
+  Int128 divisor = 0;
+  Int128 largest = 0;
+  for (const Item& item : items) {
+    const Int128 excess = item.profit - item.weight;
     if (excess < 0) return;
     largest = std::max(largest, excess);
-    for (P rest = excess; rest != 0;) divisor = std::exchange(rest, divisor % rest);
+    for (Int128 rest = excess; rest != 0;) divisor = std::exchange(rest, divisor % rest);
   }
   if (divisor == 0 || divisor * max_units < largest) return;
-  for (Item<P>& item : items) item.units = static_cast<std::int32_t>((item.profit - item.weight) / divisor);
+  for (Item& item : items) item.units = static_cast<std::int32_t>((item.profit - item.weight) / divisor);
 }
 
 /// A problem is two: solutions of at most as many units as its linear relaxation holds, and of more, each with a shift
 /// that makes its bound low. @returns those that may hold a better solution than the incumbent; empty if weights are
 /// too large to be shifted. @param bound  becomes the highest of their linear bounds
-template <class P>
-std::optional<std::vector<Problem<P>>> open_halves(Problem<P> problem, Incumbent<P>& incumbent, const Limits& limits,
-                                                   P& bound) {
+std::optional<std::vector<Problem>> open_halves(Problem problem, Incumbent& incumbent, const Limits& limits,
+                                                Int128& bound) {
   constexpr Int128 shiftable = Int128{1} << 50U;
   Int128 total_weight = 0;
-  for (const Item<P>& item : problem.items) total_weight += item.weight;
+  for (const Item& item : problem.items) total_weight += item.weight;
   if (total_weight >= shiftable) return std::nullopt;
   count_units(problem.items);
   const auto held = static_cast<std::int64_t>(relax(problem.items, problem.capacity, 0, 0).units + 1e-9);
-  std::vector<Problem<P>> halves;
+  std::vector<Problem> halves;
   for (const int sign : {1, -1}) {
     if (sign < 0 && held >= units_of(problem.items)) break;
-    Problem<P> half = problem;
+    Problem half = problem;
     half.cardinality = sign > 0 ? held : held + 1;
     half.shift = best_shift(half.items, half.capacity, half.cardinality, sign);
-    const P linear = Core<P>(half, incumbent, limits).root_bound();
+    const Int128 linear = Core(half, incumbent, limits).root_bound();
     if (linear <= incumbent.profit) continue;
     bound = std::max(bound, linear);
     halves.push_back(std::move(half));
@@ -573,61 +562,40 @@ std::optional<std::vector<Problem<P>>> open_halves(Problem<P> problem, Incumbent
 }
 
 /// @returns an upper bound on every solution's profit
-template <class P>
-P solve(Problem<P> problem, Incumbent<P>& incumbent, const Limits& limits) {
+Int128 solve(Problem problem, Incumbent& incumbent, const Limits& limits) {
   // States of a dynamic program, or nodes of a tree, before the next method is tried.
   const std::uint64_t first_states = 4 * problem.items.size() + 5000;
 
   constexpr std::uint64_t second_states = 300'000;
   constexpr std::size_t small_core = 1000;
   constexpr std::uint64_t nodes = 2'000'000;
-  Core<P> plain(problem, incumbent, limits);
+  Core plain(problem, incumbent, limits);
   const Progress progress = plain.run(first_states);
   if (progress == Progress::solved) return incumbent.profit;
-  const P plain_bound = plain.upper_bound();
+  const Int128 plain_bound = plain.upper_bound();
   if (progress == Progress::stopped) return plain_bound;
 
   // Dynamic programming alone is heading for many states.
-  const Problem<P> rest = plain.reduced();
-  P bound = incumbent.profit;
-  std::optional<std::vector<Problem<P>>> halves = open_halves(rest, incumbent, limits, bound);
-  const P gap = plain_bound - incumbent.profit;
-  std::list<Core<P>> searches;
-  std::vector<Core<P>*> open;
+  const Problem rest = plain.reduced();
+  Int128 bound = incumbent.profit;
+  std::optional<std::vector<Problem>> halves = open_halves(rest, incumbent, limits, bound);
+  const Int128 gap = plain_bound - incumbent.profit;
+  std::list<Core> searches;
+  std::vector<Core*> open;
   if (!halves || bound - incumbent.profit > gap - (gap >> 3)) {
     open.push_back(&plain);
   } else {
-    for (Problem<P>& half : *halves) open.push_back(&searches.emplace_back(half, incumbent, limits));
+    for (Problem& half : *halves) open.push_back(&searches.emplace_back(half, incumbent, limits));
   }
-  std::erase_if(open, [](Core<P>* search) { return search->run(second_states) == Progress::solved; });
+  std::erase_if(open, [](Core* search) { return search->run(second_states) == Progress::solved; });
   if (open.empty()) return incumbent.profit;
-  if (rest.items.size() <= small_core && DepthFirst<P>(rest, incumbent, limits).run(nodes)) return incumbent.profit;
+  if (rest.items.size() <= small_core && DepthFirst(rest, incumbent, limits).run(nodes)) return incumbent.profit;
   bound = incumbent.profit;
-  for (Core<P>* search : open) {
+  for (Core* search : open) {
     const bool solved = search->run(std::numeric_limits<std::uint64_t>::max()) == Progress::solved;
     if (!solved) bound = std::max(bound, search->upper_bound());
   }
   return std::min(std::max(bound, incumbent.profit), plain_bound);
-}
-
-template <class P>
-Chosen solve_in(std::span<const Candidate> candidates, std::int64_t budget, std::int64_t divisor,
-                const Limits& limits) {
-  Problem<P> problem;
-  problem.capacity = budget / divisor;
-  problem.items.reserve(candidates.size());
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const Candidate& candidate = candidates[i];
-    if (candidate.profit <= 0 || candidate.cost > budget) continue;
-    problem.items.push_back(
-        {static_cast<P>(candidate.profit), candidate.cost / divisor, 0, static_cast<std::uint32_t>(i)});
-  }
-  Incumbent<P> incumbent;
-  Chosen chosen;
-  chosen.bound = solve(std::move(problem), incumbent, limits);
-  chosen.profit = incumbent.profit;
-  for (const std::uint32_t index : incumbent.chosen) chosen.jobs.push_back(candidates[index].job);
-  return chosen;
 }
 
 }  // namespace
@@ -645,22 +613,31 @@ Int128 share_of(const Candidate& candidate, std::int64_t room) {
 
 Chosen solve_knapsack(std::span<const Candidate> candidates, std::int64_t budget, const Limits& limits) {
   std::int64_t divisor = 0;
-  Int128 profit = 0;
   Int128 cost = 0;
-  Chosen all;
-  for (const Candidate& candidate : candidates) {
+  Problem problem;
+  Incumbent best;  // all that fit, if they fit together
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const Candidate& candidate = candidates[i];
     if (candidate.profit <= 0 || candidate.cost > budget) continue;
     if (divisor != 1) divisor = std::gcd(divisor, candidate.cost);
-    profit += candidate.profit;
     cost += candidate.cost;
-    if (cost <= budget) all.jobs.push_back(candidate.job);
+    best.profit += candidate.profit;
+    best.chosen.push_back(static_cast<std::uint32_t>(i));
   }
-  if (cost <= budget) {
-    all.profit = all.bound = profit;
-    return all;
+  Chosen chosen;
+  chosen.bound = best.profit;
+  if (cost > budget) {
+    problem.capacity = budget / divisor;
+    problem.items.reserve(best.chosen.size());
+    for (const std::uint32_t i : best.chosen) {
+      problem.items.push_back({candidates[i].profit, candidates[i].cost / divisor, 0, i});
+    }
+    best = {};
+    chosen.bound = solve(std::move(problem), best, limits);
   }
-  if (bits_of(profit) <= 61) return solve_in<std::int64_t>(candidates, budget, divisor, limits);
-  return solve_in<Int128>(candidates, budget, divisor, limits);
+  chosen.profit = best.profit;
+  for (const std::uint32_t index : best.chosen) chosen.jobs.push_back(candidates[index].job);
+  return chosen;
 }
 
 }  // namespace perfpred

@@ -67,10 +67,8 @@ TEST(AggregateProgram, AddsToAFileThatStandardOutputWasDirectedTo) {
 
 TEST(AggregateProgram, JsonIsOneDocumentAndFilesAreWritten) {
   const TemporaryFolder folder;
-  const Finished finished = aggregate({"--runs", folder.write("runs.csv", good_runs()), "--json", "--out",
-                                       folder.file("agg.csv"), "--rejected", folder.file("rejected.csv")});
-  EXPECT_EQ(finished.exit_code, 0) << finished.err;
-  const auto json = nlohmann::json::parse(finished.out);
+  const auto json = json_of(aggregate({"--runs", folder.write("runs.csv", good_runs()), "--json", "--out",
+                                       folder.file("agg.csv"), "--rejected", folder.file("rejected.csv")}));
   EXPECT_EQ(json["runs"], 3);
   EXPECT_EQ(json["rows"], 2);
   ASSERT_EQ(json["rejected"].size(), 2U);
@@ -116,8 +114,7 @@ TEST(AggregateProgram, RecoversRowsFromLogs) {
   folder.write("a.jsonl", "{}\n" + run_json(run_of_epochs({9, 1, 1})) + "\n");
   folder.write("b.jsonl", "{}\n{\"epo");
   const Finished finished = aggregate({"--logs", folder.path(), "--json"});
-  EXPECT_EQ(finished.exit_code, 0) << finished.err;
-  EXPECT_EQ(nlohmann::json::parse(finished.out)["runs"], 1);
+  EXPECT_EQ(json_of(finished)["runs"], 1);
   EXPECT_THAT(finished.err, HasSubstr("b.jsonl: holds no row"));
 }
 
@@ -197,8 +194,7 @@ TEST(AggregateProgram, ALastLineThatWasCutOffIsSkippedAndReported) {
   const TemporaryFolder folder;
   const std::string runs = folder.write("runs.csv", good_runs().substr(0, good_runs().size() - 60));
   const Finished finished = aggregate({"--runs", runs, "--json"});
-  EXPECT_EQ(finished.exit_code, 0) << finished.err;
-  EXPECT_EQ(nlohmann::json::parse(finished.out)["runs"], 2);
+  EXPECT_EQ(json_of(finished)["runs"], 2);
   EXPECT_THAT(finished.err, HasSubstr(runs + ":4: "));
   EXPECT_THAT(finished.err, HasSubstr("the last line was cut off by its writer and is skipped"));
   expect_refusal(aggregate({"--runs", folder.write("whole.csv", slurp(runs) + "\n")}), 2, "whole.csv:4: ");
@@ -231,8 +227,7 @@ TEST(AggregateProgram, EmptyFilesBesideOthersAndOtherLineEndsAreFine) {
   const TemporaryFolder folder;
   const Finished empty = aggregate({"--runs", folder.write("empty.csv", csv_line(run_columns())), "--runs",
                                     folder.write("runs.csv", good_runs()), "--json"});
-  EXPECT_EQ(empty.exit_code, 0) << empty.err;
-  EXPECT_EQ(nlohmann::json::parse(empty.out)["rows"], 2);
+  EXPECT_EQ(json_of(empty)["rows"], 2);
   EXPECT_THAT(empty.err, HasSubstr("empty.csv: holds no run"));
   std::string text = "\xEF\xBB\xBF";
   for (const char c : good_runs()) text += c == '\n' ? "\r\n" : std::string(1, c);

@@ -22,11 +22,6 @@ std::vector<std::string> keys(const nlohmann::json& object) {
   return names;
 }
 
-nlohmann::json json_of(const Finished& finished) {
-  EXPECT_EQ(finished.exit_code, 0) << finished.err;
-  return nlohmann::json::parse(finished.out);
-}
-
 constexpr const char* runs_agg =
     "depth,base_filters,batch_size,params,n,steps_per_epoch,avg_time_mean,avg_time_std,thr_mean,thr_std,acc_mean,acc_"
     "std,device,"

@@ -57,9 +57,7 @@ class Layers : public ::testing::Test {
 };
 
 TEST_F(Layers, ASecondStartGoesOnWhereTheFirstEnded) {
-  const Finished first = spawn(bench({"--layer", "linear", "--num", "2", "--json"}));
-  ASSERT_EQ(first.exit_code, 0) << first.err;
-  const json document = json::parse(first.out);
+  const json document = json_of(spawn(bench({"--layer", "linear", "--num", "2", "--json"})));
   EXPECT_EQ(document.at("done"), 2);
   EXPECT_EQ(document.at("rows").size(), 2U);
   const json& row = document.at("rows").at(0);
@@ -73,9 +71,8 @@ TEST_F(Layers, ASecondStartGoesOnWhereTheFirstEnded) {
   take_disturbed_as_ok();
   const std::string before = rows();
   const Finished second = spawn(bench({"--layer", "linear", "--num", "3", "--json"}));
-  ASSERT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_EQ(json::parse(second.out).at("skipped"), 2);
-  EXPECT_EQ(json::parse(second.out).at("done"), 1);
+  EXPECT_EQ(json_of(second).at("skipped"), 2);
+  EXPECT_EQ(json_of(second).at("done"), 1);
   EXPECT_THAT(second.err, HasSubstr("2 there already"));
   EXPECT_EQ(rows().rfind(before, 0), 0U);
 }
@@ -111,11 +108,9 @@ TEST_F(Layers, WrongInputIsOneLine) {
 
 TEST_F(Layers, AProbeTeachesAModelThisDevice) {
   const std::string model = folder_.file("here.json");
-  const Finished probed =
-      spawn({program("probe"), "--device", "cpu", "--budget-sec", "30", "--network", "squeezenet1_1", "--batch-size",
-             "1", "--out", model, "--json", "--layers-out", folder_.file("layers.csv")});
-  ASSERT_EQ(probed.exit_code, 0) << probed.err;
-  const json said = json::parse(probed.out);
+  const json said =
+      json_of(spawn({program("probe"), "--device", "cpu", "--budget-sec", "30", "--network", "squeezenet1_1",
+                     "--batch-size", "1", "--out", model, "--json", "--layers-out", folder_.file("layers.csv")}));
   const std::string table = slurp(folder_.file("layers.csv"));
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), said.at("layers").get<int>() + 1);
   EXPECT_EQ(said.at("budget_sec"), 30);
@@ -126,9 +121,8 @@ TEST_F(Layers, AProbeTeachesAModelThisDevice) {
   for (const std::string& device : {said.at("device").get<std::string>(), std::string("cpu")}) {
     const Finished predicted = spawn({program("predict"), "--model", model, "--network", "resnet50", "--batch-size",
                                       "2", "--device", device, "--json"});
-    ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
-    EXPECT_EQ(json::parse(predicted.out).at("provenance"), "probe");
-    EXPECT_EQ(json::parse(predicted.out).at("in_domain"), true);
+    EXPECT_EQ(json_of(predicted).at("provenance"), "probe");
+    EXPECT_EQ(json_of(predicted).at("in_domain"), true);
   }
 }
 

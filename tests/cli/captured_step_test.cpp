@@ -22,6 +22,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::AllOf;
+using testing::answer;
 using testing::batch;
 using testing::expect_refusal;
 using testing::Finished;
@@ -36,13 +37,6 @@ using testing::TemporaryFolder;
 
 class CapturedStep : public ::testing::Test {
  protected:
-  json answer(std::vector<std::string> arguments) {
-    arguments.emplace_back("--json");
-    const Finished finished = spawn(arguments);
-    EXPECT_EQ(finished.exit_code, 0) << finished.err;
-    return json::parse(finished.out, nullptr, false);
-  }
-
   TemporaryFolder folder_;
   std::string file_ = folder_.write("step.json", linear_step().dump());
   std::string name_ = StepFile(file_).name();

@@ -68,10 +68,9 @@ TEST_F(Collect, MeasuresBothKindsOfAttention) {
   const std::string configs = folder_.write("configs.csv",
                                             "network,attention\n\"transformer:layers=1,hidden=8,heads=2,vocab=10\",\n"
                                             "\"transformer:layers=1,hidden=8,heads=2,vocab=10\",eager\n");
-  const Finished both =
-      collect({"--configs", configs, "--input", "16", "--batch-size", "4", "--train-images", "16", "--epochs", "2"});
-  ASSERT_EQ(both.exit_code, 0) << both.err;
-  const json runs = json::parse(both.out).at("runs");
+  const json runs = json_of(collect({"--configs", configs, "--input", "16", "--batch-size", "4", "--train-images", "16",
+                                     "--epochs", "2"}))
+                        .at("runs");
   ASSERT_EQ(runs.size(), 2U);
   EXPECT_EQ(runs[0].at("attention"), "sdpa");
   EXPECT_EQ(runs[1].at("attention"), "eager");
@@ -89,17 +88,15 @@ TEST_F(Collect, MeasuresWhatTheModelAsksFor) {
   ASSERT_EQ(spawn({program("train"), "--runs-agg", table, "--test-fraction", "0.4", "--out", model}).exit_code, 0);
   const Finished next = collect({"--depth", "1,2,3", "--base-filters", "2,3,4", "--batch-size", "16,32",
                                  "--train-images", "64", "--epochs", "2", "--model", model, "--suggest", "2"});
-  ASSERT_EQ(next.exit_code, 0) << next.err;
-  const json document = json::parse(next.out);
+  const json document = json_of(next);
   EXPECT_EQ(document["done"], 2) << next.out << next.err;
   for (const json& run : document["runs"]) EXPECT_EQ(run["base_filters"], 3);  // all others have been measured
 }
 
 TEST_F(Collect, MeasuresLogsAndResumes) {
   const Finished first = collect(tiny);
-  ASSERT_EQ(first.exit_code, 0) << first.err;
   EXPECT_EQ(first.err.find(" to go"), std::string::npos) << first.err;  // nobody watches
-  const json document = json::parse(first.out);
+  const json document = json_of(first);
   EXPECT_EQ(document["done"], 2);
   EXPECT_EQ(document["skipped"], 0);
   EXPECT_EQ(document["failed"], 0);
@@ -180,8 +177,7 @@ TEST_F(Collect, SaysThatATornLineIsKeptAside) {
   settle();
   fs::resize_file(runs(), fs::file_size(runs()) - 20);
   const Finished again = collect(tiny);
-  ASSERT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_EQ(json::parse(again.out)["done"], 1);
+  EXPECT_EQ(json_of(again)["done"], 1);
   EXPECT_NE(again.err.find("runs.csv: the last line was torn"), std::string::npos) << again.err;
   EXPECT_TRUE(fs::exists(runs() + ".torn"));
 }

@@ -32,9 +32,7 @@ Finished predict(std::vector<std::string> options) {
 
 Json answer(std::vector<std::string> options) {
   options.emplace_back("--json");
-  const Finished finished = predict(std::move(options));
-  EXPECT_EQ(finished.exit_code, 0) << finished.err;
-  return Json::parse(finished.out, nullptr, false);
+  return json_of(predict(std::move(options)));
 }
 
 std::vector<std::string> resnet50(const std::string& batch, const std::string& device) {

@@ -21,9 +21,8 @@ Finished inspect(std::vector<std::string> arguments) {
 
 TEST(InspectProgram, HasTheKeysOfTheInterface) {
   const Finished finished = inspect({"--network", "ResNet50", "--batch-size", "32", "--device", "T4", "--json"});
-  ASSERT_EQ(finished.exit_code, 0) << finished.err;
   EXPECT_EQ(finished.err, "");
-  const json step = json::parse(finished.out);
+  const json step = json_of(finished);
   for (const char* key : {"network", "batch_size", "params", "flops", "conv_matmul_flops", "bytes",
                           "arithmetic_intensity", "phases", "kinds", "memory", "unknown_ops", "device"}) {
     EXPECT_TRUE(step.contains(key)) << key;
@@ -44,9 +43,7 @@ TEST(InspectProgram, HasTheKeysOfTheInterface) {
 TEST(InspectProgram, SaysWhatADeviceExecutes) {
   const auto kinds = [](std::vector<std::string> more) {
     more.insert(more.end(), {"--network", "transformer:layers=2,hidden=32,heads=4,vocab=50", "--json"});
-    const Finished finished = inspect(more);
-    EXPECT_EQ(finished.exit_code, 0) << finished.err;
-    return json::parse(finished.out).at("kinds");
+    return json_of(inspect(more)).at("kinds");
   };
   const json neutral = kinds({});
   EXPECT_EQ(neutral.at("attention").at("ops"), 2);
@@ -93,16 +90,14 @@ TEST(InspectProgram, RefusesWithOneLine) {
 }
 
 TEST(InspectProgram, CifarCnnIsFoundInAnyCase) {
-  const Finished finished = inspect({"--network", "CIFAR_CNN", "--depth", "3", "--base-filters", "8", "--json"});
-  ASSERT_EQ(finished.exit_code, 0) << finished.err;
-  EXPECT_EQ(json::parse(finished.out).at("network"), "cifar_cnn");
+  EXPECT_EQ(json_of(inspect({"--network", "CIFAR_CNN", "--depth", "3", "--base-filters", "8", "--json"})).at("network"),
+            "cifar_cnn");
 }
 
 TEST(InspectProgram, MemoryOnTrainiumIsUnknown) {
   const Finished finished = inspect({"--network", "resnet18", "--device", "Trainium2", "--json"});
-  ASSERT_EQ(finished.exit_code, 0) << finished.err;
   EXPECT_NE(finished.err.find("how the device allocates memory is unknown"), std::string::npos) << finished.err;
-  const json step = json::parse(finished.out);
+  const json step = json_of(finished);
   EXPECT_TRUE(step["memory"].is_null());
   EXPECT_TRUE(step["device"]["fits"].is_null());
   EXPECT_TRUE(step["device"]["largest_batch"].is_null());
@@ -118,12 +113,12 @@ TEST(InspectProgram, WritesOperatorsAndTables) {
   EXPECT_EQ(inspect({"--tables", tables, "--networks", "alexnet,gpt2", "--batch-sizes", "1,2"}).exit_code, 0);
   EXPECT_TRUE(std::filesystem::exists(tables + "/models.csv"));
   EXPECT_TRUE(std::filesystem::exists(tables + "/batches.csv"));
-  const Finished own = inspect({"--network", "vgg11", "--tables", tables, "--batch-sizes", "4,8,16", "--json"});
-  EXPECT_EQ(json::parse(own.out).at("network"), "vgg11");
+  EXPECT_EQ(
+      json_of(inspect({"--network", "vgg11", "--tables", tables, "--batch-sizes", "4,8,16", "--json"})).at("network"),
+      "vgg11");
   const std::string rows = slurp(tables + "/batches.csv");
   EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 4);
-  const Finished alone = inspect({"--tables", tables, "--networks", "alexnet", "--json"});
-  EXPECT_EQ(json::parse(alone.out).at("files").size(), 2u);
+  EXPECT_EQ(json_of(inspect({"--tables", tables, "--networks", "alexnet", "--json"})).at("files").size(), 2u);
   EXPECT_EQ(inspect({"--tables", tables}).exit_code, 2);
   EXPECT_EQ(inspect({"--tables", tables, "--networks", "alexnet", "--batch-sizes", "0"}).exit_code, 2);
 }
@@ -153,10 +148,9 @@ TEST(InspectProgram, TakesOwnDevices) {
                                        "Mine,gpu,NVIDIA,1,100,0.001,1000\n"
                                        "Other,gpu,NVIDIA,1,100,100,\n");
   const auto answer = [&](const char* device) {
-    const Finished finished = inspect({"--network", "CIFAR_CNN", "--depth", "1", "--base-filters", "1", "--device",
-                                       device, "--device-file", own, "--json"});
-    EXPECT_EQ(finished.exit_code, 0) << finished.err;
-    return json::parse(finished.out).at("device");
+    return json_of(inspect({"--network", "CIFAR_CNN", "--depth", "1", "--base-filters", "1", "--device", device,
+                            "--device-file", own, "--json"}))
+        .at("device");
   };
   EXPECT_EQ(answer("mine").at("name"), "Mine");
   EXPECT_FALSE(answer("mine").at("fits"));

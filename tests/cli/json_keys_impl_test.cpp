@@ -71,11 +71,7 @@ class JsonKeys : public ::testing::Test {
   /// Runs a program and checks its document.
   Json check(const std::string& name, std::vector<std::string> options, const Paths& paths) {
     options.insert(options.begin(), program(name));
-    options.emplace_back("--json");
-    const Finished finished = spawn(options);
-    EXPECT_EQ(finished.exit_code, 0) << finished.err;
-    Json json = Json::parse(finished.out, nullptr, false);
-    EXPECT_FALSE(json.is_discarded()) << finished.out;
+    Json json = testing::answer(options);
     if (json.is_discarded()) return nullptr;
     const Json& first = json.is_array() ? json.at(0) : json;
     for (const std::string& path : paths) expect_path(first, path, path);

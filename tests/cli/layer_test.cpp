@@ -22,10 +22,8 @@ Finished ask(const char* of, std::vector<std::string> arguments) {
 }
 
 TEST(LayerOption, PredictsTheLayersParts) {
-  const Finished finished =
-      ask("predict", {"--layer", conv, "--device", "T4", "--batch-size", "32", "--precision", "fp16", "--json"});
-  ASSERT_EQ(finished.exit_code, 0) << finished.err;
-  const json answer = json::parse(finished.out);
+  const json answer = json_of(
+      ask("predict", {"--layer", conv, "--device", "T4", "--batch-size", "32", "--precision", "fp16", "--json"}));
   for (const char* part : {"forward", "backward", "optimizer"}) {
     const json& sec = answer.at("layer_sec").at(part);
     EXPECT_LT(sec.at("p05"), sec.at("p50"));
@@ -39,9 +37,7 @@ TEST(LayerOption, PredictsTheLayersParts) {
 }
 
 TEST(LayerOption, InspectsTheLayersWork) {
-  const Finished finished = ask("inspect", {"--layer", conv + ",padding=same", "--batch-size", "32", "--json"});
-  ASSERT_EQ(finished.exit_code, 0) << finished.err;
-  const json answer = json::parse(finished.out);
+  const json answer = json_of(ask("inspect", {"--layer", conv + ",padding=same", "--batch-size", "32", "--json"}));
   EXPECT_EQ(answer.at("params"), 64 * 128 * 9 + 128);
   EXPECT_EQ(answer.at("phases").at("forward").at("conv_matmul_flops"), 2.0 * 32 * 128 * 56 * 56 * 64 * 9);
   EXPECT_TRUE(answer.at("kinds").contains("convolution_backward"));

@@ -18,6 +18,7 @@ namespace perfpred {
 namespace {
 
 using Json = nlohmann::json;
+using testing::answer;
 using testing::Finished;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -28,19 +29,8 @@ class OpPrograms : public ::testing::Test {
  protected:
   void SetUp() override { testing::write_made_up_ops(folder_); }
 
-  Json answer(std::vector<std::string> command) {
-    command.emplace_back("--json");
-    const Finished finished = spawn(command);
-    EXPECT_EQ(finished.exit_code, 0) << finished.err;
-    return Json::parse(finished.out, nullptr, false);
-  }
-
   static void expect_refused(const std::vector<std::string>& command, const std::string& text) {
-    const Finished finished = spawn(command);
-    EXPECT_EQ(finished.exit_code, 2);
-    EXPECT_EQ(finished.out, "");
-    EXPECT_THAT(finished.err, HasSubstr(text));
-    EXPECT_EQ(std::count(finished.err.begin(), finished.err.end(), '\n'), 1) << finished.err;
+    testing::expect_refusal(spawn(command), 2, text);
   }
 
   testing::TemporaryFolder folder_;

@@ -44,9 +44,8 @@ class PlanProgram : public ::testing::Test {
   json run_json(std::vector<std::string> arguments, const std::string& table = small_table()) {
     arguments.emplace_back("--json");
     const Finished finished = run(std::move(arguments), table);
-    EXPECT_EQ(finished.exit_code, 0) << finished.err;
     EXPECT_EQ(finished.err, "");
-    return json::parse(finished.out);
+    return json_of(finished);
   }
   TemporaryFolder folder_;
 };
@@ -243,10 +242,9 @@ TEST_F(PlanProgram, ByAModelWorkloadsNeedNoMeasuredColumns) {
   for (const json& item : plan["items"]) {
     const std::string key = item["key"];
     const std::string network = key.substr(8, key.find(';') - 8);
-    const Finished answer =
+    const json epoch = json_of(
         spawn({program("predict"), "--network", network, "--batch-size", std::to_string(item["batch_size"].get<int>()),
-               "--precision", "fp16", "--device", item["device"].get<std::string>(), "--json"});
-    const json epoch = json::parse(answer.out);
+               "--precision", "fp16", "--device", item["device"].get<std::string>(), "--json"}));
     EXPECT_EQ(epoch["key"], key);
     EXPECT_NEAR(item["cost_sec"].get<double>(), epoch["time_sec"]["p50"].get<double>(), 0.5 + 1e-9);
   }
@@ -457,11 +455,9 @@ TEST(PlanOfTheReference, IsTheExactOne) {
         Expected{"3600", "50", "thr", 42, 3506, 1'468'671.162, 5e-4}, Expected{"600", "50", "acc", 12, 600, 7.81, 5e-8},
         Expected{"1800", "50", "acc", 28, 1790, 18.5130584, 5e-8},
         Expected{"60", "3", "acc", 18, 60, 11.9367334, 5e-8}}) {
-    const Finished finished =
+    const json plan = json_of(
         spawn({program("plan"), "--runs-agg", std::string(folder) + "/a100_cifar10/runs_agg.csv", "--budget-sec",
-               expected.budget, "--epochs", expected.epochs, "--value", expected.value, "--min-acc", "0.6", "--json"});
-    ASSERT_EQ(finished.exit_code, 0) << finished.err;
-    const json plan = json::parse(finished.out);
+               expected.budget, "--epochs", expected.epochs, "--value", expected.value, "--min-acc", "0.6", "--json"}));
     EXPECT_EQ(plan["optimal"], true);
     EXPECT_EQ(plan["n"], expected.n);
     EXPECT_EQ(plan["cost_sec"], expected.cost);

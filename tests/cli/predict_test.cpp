@@ -51,11 +51,7 @@ class PredictProgram : public ::testing::Test {
     options.insert(options.begin(), {testing::program("predict"), "--model", folder_->file("model.json")});
     return testing::spawn(options, input);
   }
-  static Json answer(const std::vector<std::string>& options) {
-    const Finished finished = predict(options);
-    EXPECT_EQ(finished.exit_code, 0) << finished.err;
-    return Json::parse(finished.out, nullptr, false);
-  }
+  static Json answer(const std::vector<std::string>& options) { return json_of(predict(options)); }
 
   static testing::TemporaryFolder* folder_;
 };
@@ -77,7 +73,7 @@ TEST_F(PredictProgram, EverySpellingHasOneKeyThroughEveryDoor) {
   EXPECT_EQ(listed[1], plain);
   const Finished lines = predict({"--jsonl"}, R"({"network": "SqueezeNet1_1", "batch_size": 32, "device": "TESLA T4"})"
                                               "\n");
-  EXPECT_EQ(Json::parse(lines.out, nullptr, false), plain) << lines.err;
+  EXPECT_EQ(json_of(lines), plain) << lines.err;
 }
 
 TEST_F(PredictProgram, DevicesOfATableAreNamedAndCheckedAsOptionsAre) {
@@ -171,11 +167,8 @@ TEST_F(PredictProgram, ACpuIsNotAnsweredForWithOtherThreadsAsIfItHadBeenMeasured
   const std::string devices =
       folder_->write("devices.csv", "name,kind,sms,fp32_tflops,mem_bw_gbs\nserver,cpu,32,2,200\n");
   const auto answer_with = [&](const char* threads) {
-    const Finished finished =
-        testing::spawn({testing::program("predict"), "--device-file", devices, "--device", "server", "--network",
-                        "resnet18", "--batch-size", "8", "--threads", threads, "--json"});
-    EXPECT_EQ(finished.exit_code, 0) << finished.err;
-    return Json::parse(finished.out, nullptr, false);
+    return json_of(testing::spawn({testing::program("predict"), "--device-file", devices, "--device", "server",
+                                   "--network", "resnet18", "--batch-size", "8", "--threads", threads, "--json"}));
   };
   const Json all = answer_with("32")["step_sec"], one = answer_with("1")["step_sec"];
   EXPECT_GE(one["p95"].get<double>() / one["p50"].get<double>(), 2.9);
@@ -242,20 +235,17 @@ TEST(CpuOfThisMachine, IsMeasuredOnceAndTheSameQuestionHasTheSameAnswer) {
   EXPECT_EQ(again.out, first.front().out);
 
   // What is kept is what answers.
-  const Finished shown = testing::spawn({testing::program("devices"), "cpu", "--json"});
-  const Json row = Json::parse(shown.out, nullptr, false)["devices"][0];
+  const Json row = json_of(testing::spawn({testing::program("devices"), "cpu", "--json"}))["devices"][0];
   std::string table = "name,kind,fp32_tflops,fp64_tflops,fp32_vector_tflops,fp64_vector_tflops,mem_bw_gbs\n\"" +
                       row["name"].get<std::string>() + "\",cpu,0.01,0.01,0.01,0.01,1\n";
   std::ofstream(kept) << table;
   const Finished slower = testing::spawn(question_of("cpu"));
   EXPECT_EQ(slower.err, "");
-  EXPECT_GT(Json::parse(slower.out, nullptr, false)["step_sec"]["p50"],
-            Json::parse(again.out, nullptr, false)["step_sec"]["p50"]);
+  EXPECT_GT(json_of(slower)["step_sec"]["p50"], json_of(again)["step_sec"]["p50"]);
 
   const Finished measured = testing::spawn({testing::program("devices"), "--measure", "--json"});
-  EXPECT_EQ(measured.exit_code, 0) << measured.err;
   EXPECT_EQ(lines_of(measured.err), 1) << measured.err;
-  const Json devices = Json::parse(measured.out, nullptr, false)["devices"];
+  const Json devices = json_of(measured)["devices"];
   ASSERT_EQ(devices.size(), 1U);
   EXPECT_EQ(devices[0]["name"], row["name"]);
   EXPECT_GT(devices[0]["mem_bw_gbs"], 1);
@@ -409,11 +399,8 @@ TEST_F(PredictProgram, RunsUnderOneNameOfAnOwnDeviceAnswerForAllItsNames) {
   devices.add(own);
   TimeRegressor::fit(rows, {.devices = devices}).save(model);
   const auto answer = [&](const std::string& device) {
-    const Finished finished =
-        testing::spawn({testing::program("predict"), "--model", model, "--device-file", own, "--network",
-                        "squeezenet1_1", "--batch-size", "32", "--device", device, "--json"});
-    EXPECT_EQ(finished.exit_code, 0) << finished.err;
-    return Json::parse(finished.out, nullptr, false);
+    return json_of(testing::spawn({testing::program("predict"), "--model", model, "--device-file", own, "--network",
+                                   "squeezenet1_1", "--batch-size", "32", "--device", device, "--json"}));
   };
   const Json measured = answer("my card");
   EXPECT_EQ(measured.at("provenance"), "runs");

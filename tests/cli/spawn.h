@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -64,6 +65,20 @@ inline Finished spawn(const std::vector<std::string>& command, const std::string
   if (out_path.empty()) finished.out = slurp(out);
   finished.err = slurp(err);
   return finished;
+}
+
+/// The document of a program that did what was asked.
+inline nlohmann::json json_of(const Finished& finished) {
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
+  nlohmann::json document = nlohmann::json::parse(finished.out, nullptr, false);
+  EXPECT_FALSE(document.is_discarded()) << finished.out;
+  return document;
+}
+
+/// What a command answers with --json.
+inline nlohmann::json answer(std::vector<std::string> command) {
+  command.emplace_back("--json");
+  return json_of(spawn(command));
 }
 
 /// The program refused: this exit code, nothing on standard output, one line `perfpred-<name>: ...` that says `what`.

@@ -38,10 +38,8 @@ TEST_F(TraceProgram, CountsWhatTheAnalyticGraphCounts) {
   workload.optimizer = Optimizer::nesterov;
   const OpGraph step = execute(workload.graph(), DeviceKind::gpu).graph();
   const std::string ops = folder_.file("ops.csv");
-  const Finished finished = run({"--network", "ResNet18", "--batch-size", "4", "--optimizer", "nesterov", "--json",
-                                 "--ops", ops, "--device", "T4"});
-  ASSERT_EQ(finished.exit_code, 0) << finished.err;
-  const auto json = nlohmann::json::parse(finished.out);
+  const auto json = json_of(run({"--network", "ResNet18", "--batch-size", "4", "--optimizer", "nesterov", "--json",
+                                 "--ops", ops, "--device", "T4"}));
   EXPECT_EQ(json.at("network"), "resnet18");
   EXPECT_EQ(json.at("params"), 11'689'512);
   EXPECT_EQ(json.at("flops"), step.totals().flops);

@@ -48,8 +48,7 @@ TEST_F(Train, ReportsNoValidationErrorOnRowsThatItWasFittedOn) {
   const std::string rows = table(made_up_rows());
   for (const char* kind : {"hybrid", "linear"}) {
     const Finished finished = train({"--runs-agg", rows, "--kind", kind, "--json"});
-    ASSERT_EQ(finished.exit_code, 0) << finished.err;
-    const nlohmann::json json = nlohmann::json::parse(finished.out);
+    const nlohmann::json json = json_of(finished);
     EXPECT_EQ(json["val"]["n"], 0) << kind;
     EXPECT_TRUE(json["val"]["time"]["mape"].is_null()) << kind;
     EXPECT_GT(json["test"]["n"], 0) << kind;
@@ -63,10 +62,9 @@ TEST_F(Train, SumsUpRejectedAndFlaggedRowsInOneLineEach) {
   rows[5].flags.unstable = true;
   rows[6].flags.disagree = rows[7].flags.disagree = true;
   const Finished finished = train({"--runs-agg", table(rows), "--test-fraction", "0", "--val-fraction", "0", "--json"});
-  ASSERT_EQ(finished.exit_code, 0) << finished.err;
   EXPECT_THAT(finished.err, HasSubstr("2 rejected: 2 outlier\n"));
   EXPECT_THAT(finished.err, HasSubstr("flagged rows: 1 unstable, 2 disagree, of 36"));
-  const nlohmann::json json = nlohmann::json::parse(finished.out);
+  const nlohmann::json json = json_of(finished);
   EXPECT_EQ(json["dropped"].size(), 2U);
   EXPECT_EQ(json["unstable"], 1);
   EXPECT_EQ(json["disagree"], 2);
@@ -106,9 +104,8 @@ TEST_F(Train, ARowWithoutATrainingStepIsLeftOutWithItsLine) {
     command[0] = program(command[0]);
     command.emplace_back("--json");
     const Finished finished = spawn(command);
-    EXPECT_EQ(finished.exit_code, 0) << finished.err;
     EXPECT_THAT(finished.err, HasSubstr("a row is left out: " + reason));
-    const auto json = nlohmann::json::parse(finished.out, nullptr, false);
+    const auto json = json_of(finished);
     EXPECT_THAT(json.at(list).dump(), HasSubstr(reason));
   };
   answered({"train", "--runs-agg", path, "--out", model}, "dropped");

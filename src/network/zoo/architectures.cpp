@@ -191,8 +191,12 @@ Description bert(std::int64_t words, std::int64_t positions, std::int64_t token_
   return d;
 }
 
+constexpr PartNames vit_parts = {
+    .root = "embeddings", .positions = "position_embeddings", .last_norm = "layernorm", .head = "classifier"};
+
 Description vit(std::int64_t patch) {
   Description d = plain(LayerKind::gelu, true);
+  d.names = &vit_parts;
   d.causal = false;
   d.rotary = 0;
   d.patch = patch;
@@ -502,6 +506,7 @@ void check(const Config& config, const Description& d) {
   need(d.hidden, "the hidden size");
   need(d.heads, "the number of heads");
   if (d.patch == 0) need(d.words, "the size of the vocabulary");
+  if (d.learned_positions) need(d.positions, "the number of positions");
   if (d.layers > 10'000) config.refuse(fmt::format("{} layers are too many", d.layers));
   if (d.head_dim == 0 && d.hidden % d.heads != 0) {
     config.refuse(fmt::format("hidden size {} is not a multiple of {} heads", d.hidden, d.heads));
@@ -558,6 +563,11 @@ std::map<std::string, TransformerDescription, std::less<>>& configs_read() {
 }  // namespace
 
 std::span<const Architecture> architectures() { return architecture_rows(); }
+
+const TransformerDescription& usual_of(std::string_view model_type) {
+  const auto& rows = architecture_rows();
+  return std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.model_type == model_type; })->usual;
+}
 
 TransformerDescription read_config(std::string_view text, const std::string& place) {
   json object = parse_json<json>(text);

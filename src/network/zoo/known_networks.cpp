@@ -156,10 +156,7 @@ const KnownNetwork* find_known_network(std::string_view name) {
 }
 
 TransformerDescription describe(const KnownNetwork& network) {
-  const std::span<const Architecture> rows = architectures();
-  const auto row = std::find_if(rows.begin(), rows.end(),
-                                [&](const Architecture& one) { return one.model_type == network.architecture; });
-  TransformerDescription d = row->usual;
+  TransformerDescription d = usual_of(network.architecture);
   d.layers = network.layers;
   d.hidden = network.hidden;
   d.heads = network.heads;

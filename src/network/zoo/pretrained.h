@@ -28,16 +28,40 @@ struct SwinStages {
   bool positions = false;  ///< a learned embedding of each patch's
 };
 
-/// A transformer as transformers builds it, in numbers.
+/// Names of a transformer's parts. What a file of weights calls them; of most families of transformers, Llama's.
+struct PartNames {
+  std::string_view root = "model", words = "embed_tokens", types = "token_type_embeddings",
+                   positions = "embed_positions", first_norm = "embed_norm";
+  std::string_view block = "model.layers.";  ///< before its number; the next ones are inside a block
+  std::string_view norm1 = "input_layernorm", norm2 = "post_attention_layernorm";
+  std::string_view qkv = "self_attn.qkv_proj", q = "self_attn.q_proj", k = "self_attn.k_proj", v = "self_attn.v_proj",
+                   out = "self_attn.o_proj", attention = "attention", attention_norm = "attention.norm";
+  std::string_view gate = "mlp.gate_proj", up = "mlp.up_proj", gate_up = "mlp.gate_up_proj", down = "mlp.down_proj",
+                   mlp = "mlp", mlp_norm = "output.norm";
+  std::string_view last_norm = "model.norm", head_root = "", transform = "head.transform", head_norm = "head.norm",
+                   head = "lm_head";
+  std::string_view patches = "projection", token = "cls_token";  ///< of images
+};
+
+inline constexpr PartNames llama_parts;
+
+/// A transformer in numbers: one of the package transformers, or another that is built of the same parts.
 struct TransformerDescription {
+  std::string name = "the network";  ///< in messages
+  const PartNames* names = &llama_parts;
+  /// Else attention's sum is x's second term, queries, keys and values are chunks of equal width, few heads of keys
+  /// need sdpa, and the loss is not the network's own.
+  bool of_transformers = true;
   std::int64_t layers = 0, hidden = 0, heads = 0;
   std::int64_t kv_heads = 0;  ///< 0: as many as heads
   std::int64_t head_dim = 0;  ///< 0: hidden / heads
   std::int64_t inner = 0;     ///< of the MLP; 0: 4 hidden
-  std::int64_t words = 0, positions = 0;
+  std::int64_t words = 0;
+  std::int64_t positions = 0;  ///< 0: as many as the input has
 
   BlockForm form = BlockForm::sequential;
   LayerKind norm = LayerKind::llama_norm, activation = LayerKind::silu;
+  double norm_epsilon = 1e-6;
   bool gated = true;  ///< the MLP: down(activation(gate(x)) up(x)), else down(activation(up(x)))
   bool fused_qkv = false, fused_gate_up = false;
   bool qkv_bias = false, out_bias = false, mlp_bias = false, head_bias = false;
@@ -87,10 +111,17 @@ struct KnownNetwork {
 };
 
 [[nodiscard]] std::span<const Architecture> architectures();
+/// What holds where a class's config.json is silent. @param model_type  of one of architectures()
+[[nodiscard]] const TransformerDescription& usual_of(std::string_view model_type);
 [[nodiscard]] std::span<const KnownNetwork> known_networks();
 /// By name or alias; null if there is none.
 [[nodiscard]] const KnownNetwork* find_known_network(std::string_view name);
 [[nodiscard]] TransformerDescription describe(const KnownNetwork& network);
+
+/// A transformer of words: `transformer:layers=12,hidden=768,heads=12,vocab=30522` and options (docs/networks.md). Its
+/// name is canonical.
+/// @throws InputError for sizes that are missing, and values that an option does not have
+[[nodiscard]] TransformerDescription parse_transformer(std::string_view name);
 
 /// The network that a config.json describes.
 /// @param place  of the text, in front of messages

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ConvNeXt and ViT as in torchvision; BERT and GPT-2 with their language-model heads.
+// ConvNeXt and ViT as in torchvision; BERT and GPT-2 with their language-model heads; transformers by their sizes.
 #include <perfpred/error.h>
 
 #include <fmt/format.h>
@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "network/zoo/pretrained.h"
 #include "network/zoo/sized_name.h"
 #include "network/zoo/zoo.h"
 #include "text/parse.h"
@@ -65,233 +66,156 @@ void build_convnext(NetworkBuilder& b, std::size_t row) {
   b.linear(b.flatten(x), "2", b.classes());
 }
 
-struct VitSpec {
+constexpr PartNames torchvision_parts = {.root = "",
+                                         .positions = "encoder.pos_embedding",
+                                         .block = "encoder.layers.encoder_layer_",
+                                         .norm1 = "ln_1",
+                                         .norm2 = "ln_2",
+                                         .qkv = "self_attention.in_proj",
+                                         .out = "self_attention.out_proj",
+                                         .attention = "self_attention",
+                                         .up = "mlp.0",
+                                         .down = "mlp.3",
+                                         .last_norm = "encoder.ln",
+                                         .head = "heads.head",
+                                         .patches = "conv_proj",
+                                         .token = "class_token"};
+constexpr PartNames bert_parts = {.root = "bert.embeddings",
+                                  .words = "word_embeddings",
+                                  .positions = "position_embeddings",
+                                  .first_norm = "LayerNorm",
+                                  .block = "bert.encoder.layer.",
+                                  .q = "attention.self.query",
+                                  .k = "attention.self.key",
+                                  .v = "attention.self.value",
+                                  .out = "attention.output.dense",
+                                  .attention = "attention.output",
+                                  .attention_norm = "attention.output.LayerNorm",
+                                  .up = "intermediate.dense",
+                                  .down = "output.dense",
+                                  .mlp = "output",
+                                  .mlp_norm = "output.LayerNorm",
+                                  .head_root = "cls.predictions",
+                                  .transform = "transform.dense",
+                                  .head_norm = "transform.LayerNorm",
+                                  .head = "decoder"};
+constexpr PartNames gpt_parts = {.root = "transformer",
+                                 .words = "wte",
+                                 .positions = "wpe",
+                                 .block = "transformer.h.",
+                                 .norm1 = "ln_1",
+                                 .norm2 = "ln_2",
+                                 .qkv = "attn.c_attn",
+                                 .out = "attn.c_proj",
+                                 .attention = "attn.c_proj",
+                                 .gate = "mlp.c_gate",
+                                 .up = "mlp.c_fc",
+                                 .down = "mlp.c_proj",
+                                 .mlp = "mlp.c_proj",
+                                 .last_norm = "transformer.ln_f"};
+
+/// A transformer that differs from its usual one in sizes only.
+struct TransformerRow {
   std::string_view name;
-  std::int64_t patch;
-  int layers;
-  std::int64_t heads, hidden, inner;
+  std::int64_t layers, hidden, heads;
+  std::int64_t patch = 0;  ///< 0: of words
 };
-
-constexpr std::array<VitSpec, 5> vits = {{
-    {"vit_b_16", 16, 12, 12, 768, 3072},
-    {"vit_b_32", 32, 12, 12, 768, 3072},
-    {"vit_l_16", 16, 24, 16, 1024, 4096},
-    {"vit_l_32", 32, 24, 16, 1024, 4096},
-    {"vit_h_14", 14, 32, 16, 1280, 5120},
+constexpr std::array<TransformerRow, 11> transformers = {{
+    {"vit_b_16", 12, 768, 12, 16},
+    {"vit_b_32", 12, 768, 12, 32},
+    {"vit_l_16", 24, 1024, 16, 16},
+    {"vit_l_32", 24, 1024, 16, 32},
+    {"vit_h_14", 32, 1280, 16, 14},
+    {"bert_base", 12, 768, 12},
+    {"bert_large", 24, 1024, 16},
+    {"gpt2", 12, 768, 12},
+    {"gpt2_medium", 24, 1024, 16},
+    {"gpt2_large", 36, 1280, 20},
+    {"gpt2_xl", 48, 1600, 25},
 }};
 
-void build_vit(NetworkBuilder& b, std::size_t row) {
-  const VitSpec& spec = vits[row];
-  const LayerId images = b.images();
-  if (b.shape(images)[2] % spec.patch != 0 || b.shape(images)[3] % spec.patch != 0) {
-    throw InputError(fmt::format("input {}x{} does not fit {}: its patches have {} x {} pixels", b.shape(images)[2],
-                                 b.shape(images)[3], spec.name, spec.patch, spec.patch));
-  }
-  LayerId x = b.view(LayerKind::to_tokens, b.conv(images, "conv_proj", spec.hidden, {spec.patch, spec.patch}, true));
-  x = b.position_embedding(b.class_token(x, "class_token"), "encoder.pos_embedding");
-  for (int layer = 0; layer < spec.layers; ++layer) {
-    b.enter(fmt::format("encoder.layers.encoder_layer_{}", layer));
-    b.begin_block();
-    const LayerId all = b.projection(b.layer_norm(x, "ln_1", 1e-6), "self_attention.in_proj", 3 * spec.hidden, true,
-                                     Projection::attention_in);
-    const LayerId q = b.chunk(all, 3);
-    const LayerId mixed = b.attention(q, q + 1, q + 2, {spec.heads, false, 0});
-    const LayerId out = b.projection(mixed, "self_attention.out_proj", spec.hidden, true, Projection::mixed);
-    x = b.add(b.bottleneck(out, "self_attention"), x);
-    const LayerId y = b.projection(b.layer_norm(x, "ln_2", 1e-6), "mlp.0", spec.inner, true, Projection::up);
-    const LayerId z = b.projection(b.activation(LayerKind::gelu, y), "mlp.3", spec.hidden, true, Projection::down);
-    x = b.add(x, b.bottleneck(z, "mlp"));
-    b.end_block();
-  }
-  b.enter("");
-  x = b.view(LayerKind::first_token, b.layer_norm(x, "encoder.ln", 1e-6));
-  b.linear(x, "heads.head", b.classes());
+/// Queries, keys and values come out of one linear layer as in GPT-2.
+TransformerDescription gpt() {
+  TransformerDescription d = usual_of("gpt2");
+  d.of_transformers = false;
+  d.names = &gpt_parts;
+  d.activation = LayerKind::gelu_tanh;
+  d.norm_epsilon = 1e-5;
+  return d;
 }
 
-struct LanguageSpec {
-  std::string_view name;
-  TransformerSpec sizes;
-  std::int64_t positions;
-};
-
-const std::array<LanguageSpec, 2> berts = {{
-    {"bert_base", {12, 768, 12, 30522}, 512},
-    {"bert_large", {24, 1024, 16, 30522}, 512},
-}};
-const std::array<LanguageSpec, 4> gpts = {{
-    {"gpt2", {12, 768, 12, 50257}, 1024},
-    {"gpt2_medium", {24, 1024, 16, 50257}, 1024},
-    {"gpt2_large", {36, 1280, 20, 50257}, 1024},
-    {"gpt2_xl", {48, 1600, 25, 50257}, 1024},
-}};
-
-LayerId words_up_to(NetworkBuilder& b, const LanguageSpec& spec) {
-  const LayerId words = b.words_of(spec.sizes.words);
-  if (b.shape(words)[1] > spec.positions) {
-    throw InputError(
-        fmt::format("input {} does not fit {}: it has {} positions", b.shape(words)[1], spec.name, spec.positions));
+TransformerDescription described(const TransformerRow& row) {
+  const bool is_gpt = row.name.starts_with("gpt2");
+  TransformerDescription d = is_gpt ? gpt() : usual_of(row.patch > 0 ? "vit" : "bert");
+  d.of_transformers = false;
+  d.name = row.name;
+  d.layers = row.layers;
+  d.hidden = row.hidden;
+  d.heads = row.heads;
+  d.patch = row.patch;
+  if (row.patch > 0) {
+    d.names = &torchvision_parts;
+    d.fused_qkv = true;
+  } else if (!is_gpt) {
+    d.names = &bert_parts;
+    d.norm_epsilon = 1e-12;
   }
-  return words;
+  return d;
 }
 
-void build_bert(NetworkBuilder& b, std::size_t row) {
-  const LanguageSpec& spec = berts[row];
-  const std::int64_t layers = spec.sizes.layers, hidden = spec.sizes.hidden, heads = spec.sizes.heads;
-  const std::int64_t vocabulary = spec.sizes.words;
-  const LayerId words = words_up_to(b, spec);
-  constexpr double epsilon = 1e-12;
-  constexpr double drop = 0.1;
-  b.enter("bert.embeddings");
-  const LayerId table = b.embedding(words, "word_embeddings", vocabulary, hidden);
-  LayerId x = b.add(table, b.embedding(b.ids(LayerKind::type_ids, words), "token_type_embeddings", 2, hidden));
-  x = b.add(x, b.embedding(b.ids(LayerKind::position_ids, words), "position_embeddings", spec.positions, hidden));
-  x = b.with_value(LayerKind::dropout, b.layer_norm(x, "LayerNorm", epsilon), drop);
-  for (std::int64_t layer = 0; layer < layers; ++layer) {
-    b.enter(fmt::format("bert.encoder.layer.{}", layer));
-    b.begin_block();
-    const LayerId q = b.projection(x, "attention.self.query", hidden, true, Projection::query);
-    const LayerId k = b.projection(x, "attention.self.key", hidden, true, Projection::key);
-    const LayerId v = b.projection(x, "attention.self.value", hidden, true, Projection::value);
-    const LayerId out = b.attention(q, k, v, {heads, false, drop});
-    LayerId y =
-        b.bottleneck(b.projection(out, "attention.output.dense", hidden, true, Projection::mixed), "attention.output");
-    x = b.layer_norm(b.add(b.with_value(LayerKind::dropout, y, drop), x), "attention.output.LayerNorm", epsilon);
-    y = b.activation(LayerKind::gelu, b.projection(x, "intermediate.dense", 4 * hidden, true, Projection::up));
-    y = b.with_value(LayerKind::dropout,
-                     b.bottleneck(b.projection(y, "output.dense", hidden, true, Projection::down), "output"), drop);
-    x = b.layer_norm(b.add(y, x), "output.LayerNorm", epsilon);
-    b.end_block();
-  }
-  b.enter("cls.predictions");
-  x = b.activation(LayerKind::gelu, b.linear(x, "transform.dense", hidden));
-  x = b.layer_norm(x, "transform.LayerNorm", epsilon);
-  b.head(x, "decoder", vocabulary, true, table);
-}
-
-/// Builds a GPT-2 or a Llama: normalisation before each part. Queries, keys and values come out of one linear layer
-/// as in GPT-2, out of three as in Llama where positions are rotary or heads are grouped.
-class Decoder {
- public:
-  Decoder(NetworkBuilder& b, const TransformerSpec& spec) : b_(b), spec_(spec) {}
-
-  void build(LayerId words, std::int64_t positions) {
-    b_.enter("transformer");
-    const LayerId table = b_.embedding(words, "wte", spec_.words, spec_.hidden);
-    LayerId x = table;
-    if (!spec_.rotary) {
-      x = b_.add(x, b_.embedding(b_.ids(LayerKind::position_ids, words), "wpe", positions, spec_.hidden));
-    }
-    x = dropped(x);
-    for (std::int64_t layer = 0; layer < spec_.layers; ++layer) {
-      b_.enter(fmt::format("transformer.h.{}", layer));
-      b_.begin_block();
-      const LayerId y = b_.projection(attention(norm(x, "ln_1")), out, spec_.hidden, spec_.bias, Projection::mixed);
-      x = b_.add(dropped(b_.bottleneck(y, out)), x);
-      const LayerId z = b_.projection(inner(norm(x, "ln_2")), down, spec_.hidden, spec_.bias, Projection::down);
-      x = b_.add(x, dropped(b_.bottleneck(z, down)));
-      b_.end_block();
-    }
-    b_.enter("");
-    b_.head(norm(x, "transformer.ln_f"), "lm_head", spec_.words, false, spec_.tied ? table : -1);
-  }
-
- private:
-  static constexpr double epsilon = 1e-5;
-  static constexpr double drop = 0.1;
-  static constexpr std::string_view out = "attn.c_proj", down = "mlp.c_proj";  // adapters have the names, too
-
-  [[nodiscard]] LayerId dropped(LayerId x) { return spec_.dropout ? b_.with_value(LayerKind::dropout, x, drop) : x; }
-
-  [[nodiscard]] LayerId norm(LayerId x, std::string_view name) {
-    return spec_.rms ? b_.rms_norm(x, name, epsilon) : b_.layer_norm(x, name, epsilon);
-  }
-
-  [[nodiscard]] LayerId attention(LayerId x) {
-    const AttentionStyle style = {spec_.heads, spec_.causal, spec_.dropout ? drop : 0, spec_.kv_heads};
-    if (!spec_.rotary && spec_.kv_heads == spec_.heads) {
-      const LayerId q =
-          b_.chunk(b_.projection(x, "attn.c_attn", 3 * spec_.hidden, spec_.bias, Projection::attention_in), 3);
-      return b_.attention(q, q + 1, q + 2, style);
-    }
-    const std::int64_t width = spec_.hidden / spec_.heads * spec_.kv_heads;
-    LayerId q = b_.projection(x, "self_attn.q_proj", spec_.hidden, spec_.bias, Projection::query);
-    LayerId k = b_.projection(x, "self_attn.k_proj", width, spec_.bias, Projection::key);
-    const LayerId v = b_.projection(x, "self_attn.v_proj", width, spec_.bias, Projection::value);
-    if (spec_.rotary) {
-      q = b_.rotary(q, spec_.heads);
-      k = b_.rotary(k, spec_.kv_heads);
-    }
-    return b_.attention(q, k, v, style);
-  }
-
-  [[nodiscard]] LayerId inner(LayerId x) {
-    if (!spec_.gated) {
-      return b_.activation(LayerKind::gelu_tanh, b_.projection(x, "mlp.c_fc", spec_.inner, spec_.bias, Projection::up));
-    }
-    const LayerId gated =
-        b_.activation(LayerKind::silu, b_.projection(x, "mlp.c_gate", spec_.inner, spec_.bias, Projection::gate));
-    return b_.mul(gated, b_.projection(x, "mlp.c_fc", spec_.inner, spec_.bias, Projection::up));
-  }
-
-  NetworkBuilder& b_;
-  const TransformerSpec& spec_;
-};
-
-void build_gpt(NetworkBuilder& b, std::size_t row) {
-  const LanguageSpec& spec = gpts[row];
-  Decoder(b, spec.sizes).build(words_up_to(b, spec), spec.positions);
-}
+void build_transformer(NetworkBuilder& b, std::size_t row) { build_pretrained(b, described(transformers.at(row))); }
 
 }  // namespace
 
-void add_vision_transformers(std::vector<ZooEntry>& zoo) {
+void add_convnexts(std::vector<ZooEntry>& zoo) {
   for (std::size_t row = 0; row < convnexts.size(); ++row) zoo.push_back({convnexts[row].name, build_convnext, row});
-  for (std::size_t row = 0; row < vits.size(); ++row) zoo.push_back({vits[row].name, build_vit, row});
 }
 
-void add_language_models(std::vector<ZooEntry>& zoo) {
-  const auto add = [&](const auto& specs, auto build) {
-    for (std::size_t row = 0; row < specs.size(); ++row) {
-      zoo.push_back({specs[row].name, build, row, specs[row].positions, specs[row].sizes.words, token_sequences, true});
+void add_transformers(std::vector<ZooEntry>& zoo) {
+  for (std::size_t row = 0; row < transformers.size(); ++row) {
+    ZooEntry entry = {transformers.at(row).name, build_transformer, row};
+    if (const TransformerDescription d = described(transformers.at(row)); d.patch == 0) {
+      entry = {entry.name, entry.build, row, d.positions, d.words, token_sequences, true};
     }
-  };
-  add(berts, build_bert);
-  add(gpts, build_gpt);
+    zoo.push_back(entry);
+  }
 }
 
-TransformerSpec parse_transformer(std::string_view text) {
+TransformerDescription parse_transformer(std::string_view text) {
   constexpr std::array<std::string_view, 4> sizes = {"layers", "hidden", "heads", "vocab"};
   constexpr std::array<std::string_view, 2> norms = {"layer", "rms"}, positions = {"learned", "rotary"},
                                             mlps = {"gelu", "swiglu"};
   const auto refuse = [&](std::string_view expected) { throw_bad_value({{}, 0, "network"}, text, expected); };
   SizedName name(text, sizes, transformer_example);
-  TransformerSpec spec{name.size(0), name.size(1), name.size(2), name.size(3)};
-  if (spec.hidden % spec.heads != 0) refuse("a transformer whose hidden size is a multiple of its heads");
-  spec.rms = name.choice("norm", norms) == 1;
-  spec.rotary = name.choice("positions", positions) == 1;
-  if (spec.rotary && spec.hidden / spec.heads % 2 != 0) {
+  TransformerDescription d = gpt();
+  d.layers = name.size(0);
+  d.hidden = name.size(1);
+  d.heads = name.size(2);
+  d.words = name.size(3);
+  d.positions = 0;
+  if (d.hidden % d.heads != 0) refuse("a transformer whose hidden size is a multiple of its heads");
+  if (name.choice("norm", norms) == 1) d.norm = LayerKind::rms_norm;
+  d.learned_positions = name.choice("positions", positions) == 0;
+  d.rotary = d.learned_positions ? 0 : 1;
+  if (d.rotary > 0 && d.hidden / d.heads % 2 != 0) {
     refuse("a transformer with heads of even width, which rotary positions need");
   }
-  spec.kv_heads = name.number("kv_heads", spec.heads);
-  if (spec.heads % spec.kv_heads != 0) {
-    throw_bad_value({{}, 0, "kv_heads"}, std::to_string(spec.kv_heads),
-                    fmt::format("a divisor of heads={}", spec.heads));
+  d.kv_heads = name.number("kv_heads", d.heads);
+  if (d.heads % d.kv_heads != 0) {
+    throw_bad_value({{}, 0, "kv_heads"}, std::to_string(d.kv_heads), fmt::format("a divisor of heads={}", d.heads));
   }
-  spec.gated = name.choice("mlp", mlps) == 1;
+  d.fused_qkv = d.learned_positions && d.kv_heads == d.heads;
+  d.gated = name.choice("mlp", mlps) == 1;
+  if (d.gated) d.activation = LayerKind::silu;
   // Llama's: two thirds of 4 hidden, up to a multiple of 256 (Touvron et al. 2023, section 2.2, and its source).
-  const std::int64_t gated_inner = (8 * spec.hidden / 3 + 255) / 256 * 256;
-  spec.inner = name.number("mlp_hidden", spec.gated ? gated_inner : 4 * spec.hidden);
-  spec.causal = name.flag("causal", true);
-  spec.bias = name.flag("bias", true);
-  spec.tied = name.flag("tied", true);
-  spec.dropout = name.flag("dropout", true);
-  spec.name = std::move(name).finish();
-  return spec;
-}
-
-void build_transformer(NetworkBuilder& b, const TransformerSpec& spec) {
-  const LayerId words = b.words_of(spec.words);
-  Decoder(b, spec).build(words, b.shape(words)[1]);
+  const std::int64_t gated_inner = (8 * d.hidden / 3 + 255) / 256 * 256;
+  d.inner = name.number("mlp_hidden", d.gated ? gated_inner : 4 * d.hidden);
+  d.causal = name.flag("causal", true);
+  d.qkv_bias = d.out_bias = d.mlp_bias = name.flag("bias", true);
+  d.tied = name.flag("tied", true);
+  if (!name.flag("dropout", true)) d.dropout = d.attention_dropout = 0;
+  d.name = std::move(name).finish();
+  return d;
 }
 
 }  // namespace perfpred

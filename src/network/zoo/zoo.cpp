@@ -27,9 +27,9 @@ const std::vector<ZooEntry>& zoo() {
     add_plain_networks(all);
     add_branching_networks(all);
     add_mobile_networks(all);
-    add_vision_transformers(all);
+    add_convnexts(all);
     add_windowed_networks(all);
-    add_language_models(all);
+    add_transformers(all);
     std::sort(all.begin(), all.end(), [](const ZooEntry& a, const ZooEntry& b) { return a.name < b.name; });
     return all;
   }();
@@ -98,8 +98,10 @@ const ZooEntry& zoo_entry(std::string_view name) {
                                nearest.found() ? fmt::format("; did you mean {}?", *nearest.found()) : ""));
 }
 
-/// The description of a network of transformers; nothing for others. @throws InputError for a file that was not given
+/// The description of a network of transformers, or of one whose name states its sizes; nothing for others.
+/// @throws InputError for a file that was not given, and as parse_transformer()
 std::optional<TransformerDescription> described(std::string_view name) {
+  if (is_transformer(name)) return parse_transformer(name);
   if (is_config(name)) {
     if (const TransformerDescription* known = find_config(name)) return *known;
     throw InputError(fmt::format("network {} is a config.json's that was not given (--config)", shown(name)));
@@ -163,9 +165,7 @@ TrainingData usual_data(std::string_view network) {
 }
 
 void build_zoo_network(NetworkBuilder& builder, std::string_view name) {
-  if (is_transformer(name)) {
-    build_transformer(builder, parse_transformer(name));
-  } else if (is_recurrent(name)) {
+  if (is_recurrent(name)) {
     build_recurrent(builder, parse_recurrent(name));
   } else if (is_cifar_cnn(name)) {
     build_cifar_cnn(builder, name);

@@ -40,35 +40,19 @@ struct TrainingData {
 /// @throws InputError as usual_data(), or if the builder's input or classes do not fit the network
 void build_zoo_network(NetworkBuilder& builder, std::string_view name);
 
-void add_resnets(std::vector<ZooEntry>& zoo);              ///< ResNet, ResNeXt, Wide ResNet, RegNet, SSD
-void add_plain_networks(std::vector<ZooEntry>& zoo);       ///< AlexNet, VGG, SqueezeNet
-void add_branching_networks(std::vector<ZooEntry>& zoo);   ///< GoogLeNet, Inception, DenseNet, ShuffleNetV2
-void add_mobile_networks(std::vector<ZooEntry>& zoo);      ///< MobileNetV2, MobileNetV3, MNASNet, EfficientNet
-void add_vision_transformers(std::vector<ZooEntry>& zoo);  ///< ConvNeXt, ViT
-void add_windowed_networks(std::vector<ZooEntry>& zoo);    ///< Swin, MaxViT
-void add_language_models(std::vector<ZooEntry>& zoo);      ///< BERT, GPT-2
+void add_resnets(std::vector<ZooEntry>& zoo);             ///< ResNet, ResNeXt, Wide ResNet, RegNet, SSD
+void add_plain_networks(std::vector<ZooEntry>& zoo);      ///< AlexNet, VGG, SqueezeNet
+void add_branching_networks(std::vector<ZooEntry>& zoo);  ///< GoogLeNet, Inception, DenseNet, ShuffleNetV2
+void add_mobile_networks(std::vector<ZooEntry>& zoo);     ///< MobileNetV2, MobileNetV3, MNASNet, EfficientNet
+void add_convnexts(std::vector<ZooEntry>& zoo);
+void add_windowed_networks(std::vector<ZooEntry>& zoo);  ///< Swin, MaxViT
+void add_transformers(std::vector<ZooEntry>& zoo);       ///< ViT, BERT, GPT-2
 
 inline constexpr std::string_view transformer_example = "transformer:layers=12,hidden=768,heads=12,vocab=30522";
 inline constexpr std::string_view recurrent_example = "lstm:layers=2,hidden=650,vocab=10000";
 
 /// Whether a name states sizes: `cifar_cnn:...`, `transformer:...` or `lstm:...`.
 [[nodiscard]] bool states_sizes(std::string_view network);
-
-/// A transformer of words: `transformer:layers=12,hidden=768,heads=12,vocab=30522` and options (docs/networks.md).
-struct TransformerSpec {
-  std::int64_t layers, hidden, heads, words;
-  std::int64_t kv_heads = heads, inner = 4 * hidden;  ///< heads of keys and values; width inside the MLP
-  bool rms = false;                                   ///< RMS norms, not layer norms
-  bool rotary = false;                                ///< rotary positions, not learned ones
-  bool gated = false;                                 ///< SwiGLU, not GELU
-  bool causal = true, bias = true, tied = true;       ///< tied: the head has the embedding's weight
-  bool dropout = true;
-  std::string name = {};  ///< canonical
-};
-
-/// @throws InputError for sizes that are missing, and values that an option does not have
-[[nodiscard]] TransformerSpec parse_transformer(std::string_view name);
-void build_transformer(NetworkBuilder& builder, const TransformerSpec& spec);
 
 /// A word language model: `lstm:layers=2,hidden=650,vocab=10000` and options (docs/networks.md).
 struct RecurrentSpec {
@@ -78,7 +62,7 @@ struct RecurrentSpec {
   std::string name = {};  ///< canonical
 };
 
-/// @throws InputError as parse_transformer()
+/// @throws InputError for sizes that are missing, and values that an option does not have
 [[nodiscard]] RecurrentSpec parse_recurrent(std::string_view name);
 void build_recurrent(NetworkBuilder& builder, const RecurrentSpec& spec);
 
