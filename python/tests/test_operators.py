@@ -54,6 +54,23 @@ class Operators(Captures):
         ):
             self.assertEqual(self.flops(run)[0], flops)
 
+    def test_an_activation_is_the_kernels_that_pytorch_runs(self):
+        kinds = (nn.SiLU, nn.GELU, nn.Hardswish, nn.Hardsigmoid, nn.ELU, nn.Softplus, nn.LeakyReLU, nn.LogSigmoid, nn.Tanh)
+        for kind in kinds:
+            model = nn.Sequential(nn.Linear(4, 4), kind(), nn.Linear(4, 4))
+
+            def step():
+                model(torch.ones(2, 4)).sum().backward()
+
+            with torch.profiler.profile() as profile:
+                step()
+            executed = [event.name for event in sorted(profile.events(), key=lambda event: event.time_range.start)]
+            backward = [name for name in executed if name.startswith("aten::") and name.endswith("_backward")]
+            self.assertEqual(len(backward), 1)
+            recorded = [op["name"] for op in self.captured(step)["ops"]]
+            self.assertEqual([name for name in recorded if name.endswith("_backward")], backward)
+            self.assertNotIn("aten::empty_like", recorded)
+
     def test_fourier_transforms(self):
         def run():
             torch.fft.rfft2(torch.empty(3, 5, 64, 32, device="cuda"))

@@ -102,9 +102,17 @@ def _executes_itself(kind):
     return kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
 
 
+# Composite operators with a kernel of their own on CUDA (native_functions.yaml), which a build without CUDA lacks.
+_ONE_KERNEL = {"aten::silu_backward", "aten::_fused_rms_norm"}
+
+
 @functools.cache
 def _is_composite(op):
-    return torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
+    """Whether no device has a kernel for it: it is the operators that it consists of."""
+    if op.name() in _ONE_KERNEL:
+        return False
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    return has_kernel(op.name(), "CompositeImplicitAutograd") and not has_kernel(op.name(), "CUDA")
 
 
 class Recorder(TorchDispatchMode):
