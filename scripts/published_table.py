@@ -50,7 +50,7 @@ LENGTHS = {("NVIDIA/DeepLearningExamples", "SQuAD"): "384"}  # max_seq_length of
 # Names that no rule makes; keys without anything but letters and digits.
 NETWORKS = {
     "resnet50for3x32x32": "cifar_resnet50",
-    "bertlarge": "bert_large", "bertbase": "bert_base", "bert": "bert_large",
+    "distilbert": "distilbert_base", "bertlarge": "bert_large", "bertbase": "bert_base", "bert": "bert_large",
     "biobertbase": "bert_base",
     "resnet50v15": "resnet50",
     "resnext10132x4d": "resnext101_32x4d",
@@ -60,7 +60,12 @@ NETWORKS = {
     "vithugepatch14": "vit_h_14", "vitgiantpatch14dinov2": "dinov2_g14",
     "vitbasepatch16": "vit_b_16", "vitlargepatch16": "vit_l_16",
     "swinbasepatch4window7": "swin_b",
-    "gpt2xl": "gpt2_xl",
+    "gpt2xl": "gpt2_xl", "gpt2124m": "gpt2", "nanogpt124m": "gpt2",
+    "inception3": "inception_v3", "squeezenet": "squeezenet1_0", "shufflenet": "shufflenet_v2_x1_0",
+    "shufflenetv2": "shufflenet_v2_x1_0", "mnasnet": "mnasnet1_0", "regnety16gf": "regnet_y_16gf",
+    "swintransformertiny": "swin_t", "swintransformersmall": "swin_s", "swintransformerbase": "swin_b",
+    "deitsmallpatch16": "deit_s_16", "deitbasepatch16": "deit_b_16", "deits": "deit_s_16", "deitb": "deit_b_16",
+    "vits16": "vit_s_16", "vitb16": "vit_b_16", "vitl16": "vit_l_16", "dinov2vitl14": "dinov2_l14",
 }
 
 # Published sizes of networks that the build may have no name for.
@@ -217,7 +222,7 @@ def names_of(text):
     """perfpred's possible names of a network that its source calls `text`."""
     if key_of(text) in NETWORKS:
         return [NETWORKS[key_of(text)]]
-    names = [re.sub(r"[-\s]", "_", text)]
+    names = [re.sub(r"[-\s/]", "_", text)]
     sized = re.fullmatch(r"([a-z]+)[-_ ]?v?(?:(\d+(?:\.\d+)?)(?=[-_ ]))?[-_ ]?(alpha|mini|small|medium)?[-_ ]?"
                          r"(\d+x)?(\d+(?:\.\d+)?)?(b|m)?", text)
     if sized:
@@ -232,12 +237,13 @@ def names_of(text):
 def network_of(row):
     """The source's name without its method, and perfpred's possible names of it. Where the notes name a recipe's file,
     its folder says more than the model's name does."""
-    texts = [METHODS.sub("", " " + re.sub(r"\(.*$", "", row["model"].lower()).strip()).strip().split("/")[-1]]
+    texts = [METHODS.sub("", " " + re.sub(r"\(.*$", "", row["model"].lower()).strip()).strip()]
     recipe = re.search(r"([\w.-]+)/(?:lora|qlora|full)\.yaml", row["notes"])
     if recipe:
         texts.insert(0, recipe.group(1).lower())
     names = []
     for i, text in enumerate(texts):
+        text = re.sub(r"^[\w.-]+/(?=[a-z])", "", text)  # an owner on the Hub
         for pattern, name in SAME:
             text = re.sub(pattern, name, text)
         texts[i] = TUNES.sub("", TUNES.sub("", text))
@@ -249,7 +255,7 @@ def network_of(row):
 WRITTEN_OUT = re.compile(r"\b20(1\d|2[0-2])\b|pytorch-?1\.|PyTorch 1\.|TensorFlow 1")
 
 IS_TEXT = re.compile(r"llama|mistral|mixtral|qwen|gemma|falcon|phi|stablelm|baichuan|chatglm|glm|yi|gpt|bert|bloom|mpt|"
-                     r"zephyr|moe|opt-|pythia|\bt5|transformer|lora|xl base")
+                     r"zephyr|moe|opt-|pythia|\bt5|(?<!swin )transformer|lora|xl base|\bbloom|smollm|vicuna|olmo|deepseek|electra")
 
 
 # Where a source states the longest text alone, the mean is taken to lie between an eighth of it and all of it, the
