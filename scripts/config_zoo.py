@@ -49,6 +49,11 @@ NETWORKS = {
     "gpt_neox": ("GPTNeoXForCausalLM", "GPTNeoXConfig", dict(SMALL)),
     "bert": ("BertForMaskedLM", "BertConfig", dict(SMALL)),
     "roberta": ("RobertaForMaskedLM", "RobertaConfig", dict(SMALL, max_position_embeddings=514)),
+    "distilbert": ("DistilBertForMaskedLM", "DistilBertConfig",
+                   dict(n_layers=3, dim=256, n_heads=8, hidden_dim=768, vocab_size=2048)),
+    "opt": ("OPTForCausalLM", "OPTConfig",
+            dict(num_hidden_layers=3, hidden_size=256, word_embed_proj_dim=256, num_attention_heads=8, ffn_dim=768,
+                 vocab_size=2048)),
     "vit": ("ViTForImageClassification", "ViTConfig",
             {k: v for k, v in SMALL.items() if k != "vocab_size"}),
     "dinov2": ("Dinov2ForImageClassification", "Dinov2Config",
@@ -93,6 +98,7 @@ CASES += [
 # What perfpred reads, beside the sizes above.
 KEPT = set("""architectures model_type hidden_act hidden_activation activation_function tie_word_embeddings attention_bias
 mlp_bias qkv_bias use_qkv_bias head_dim rope_parameters partial_rotary_factor resid_pdrop embd_pdrop attn_pdrop
+dropout activation do_layer_norm_before
 hidden_dropout hidden_dropout_prob attention_dropout attention_probs_dropout_prob max_position_embeddings n_positions
 type_vocab_size multi_query parallel_attn new_decoder_architecture bias num_kv_heads num_key_value_heads ffn_hidden_size
 patch_size image_size num_channels mlp_ratio use_swiglu_ffn num_experts_per_tok num_local_experts num_experts

@@ -106,6 +106,37 @@ TEST(Pretrained, NetworksHaveTheParametersOfTransformers) {
       {"smollm2_360m", 361'821'120},
       {"stablelm2_1.6b", 1'644'515'328},
       {"stablelm_3b", 2'795'443'200},
+      {"deepseek_r1_llama_8b", 8'030'261'248},
+      {"deepseek_r1_qwen_7b", 7'615'616'512},
+      {"deit_b_16", 86'567'656},
+      {"deit_s_16", 22'050'664},
+      {"deit_ti_16", 5'717'416},
+      {"distilbert_base", 66'985'530},
+      {"distilgpt2", 81'912'576},
+      {"distilroberta_base", 82'170'201},
+      {"gemma3_270m", 268'098'176},
+      {"llama3.3_70b", 70'553'706'496},
+      {"ministral_8b", 8'019'808'256},
+      {"mistral_nemo_12b", 12'247'782'400},
+      {"mistral_small_24b", 23'572'403'200},
+      {"opt_1.3b", 1'315'758'080},
+      {"opt_125m", 125'239'296},
+      {"opt_13b", 12'853'473'280},
+      {"opt_2.7b", 2'651'596'800},
+      {"opt_30b", 29'974'540'288},
+      {"opt_6.7b", 6'658'473'984},
+      {"opt_66b", 65'719'701'504},
+      {"phi3.5_mini", 3'821'079'552},
+      {"phi4_mini", 3'836'021'760},
+      {"smollm_1.7b", 1'711'376'384},
+      {"smollm_135m", 134'515'008},
+      {"smollm_360m", 361'821'120},
+      {"vicuna_13b", 13'015'864'320},
+      {"vicuna_7b", 6'738'415'616},
+      {"vit_s_16", 22'050'664},
+      {"vit_ti_16", 5'717'416},
+      {"xlm_roberta_base", 278'295'186},
+      {"xlm_roberta_large", 560'142'482},
       {"tinyllama_1.1b", 1'100'048'384},
       {"yi_34b", 34'388'917'248},
       {"yi_6b", 6'061'035'520},
@@ -115,7 +146,8 @@ TEST(Pretrained, NetworksHaveTheParametersOfTransformers) {
   });
   EXPECT_EQ(published.size(), known_transformers().size());
   for (const auto& [name, params] : published) {
-    const bool images = std::string(name).starts_with("dinov2");
+    const std::string text = name;
+    const bool images = text.starts_with("dinov2") || text.starts_with("deit") || text.starts_with("vit");
     EXPECT_EQ(Workload::zoo(name, 1, images ? std::vector<std::int64_t>() : std::vector<std::int64_t>{8}).params(),
               params)
         << name;
@@ -125,7 +157,17 @@ TEST(Pretrained, NetworksHaveTheParametersOfTransformers) {
 TEST(Pretrained, NamesOfTheHubAreAliases) {
   EXPECT_EQ(Workload::zoo("meta-llama/Llama-3.1-8B", 1, {64}).network, "llama3.1_8b");
   EXPECT_EQ(Workload::zoo("Qwen/Qwen2.5-7B-Instruct", 1, {64}).network, "qwen2.5_7b");
+  EXPECT_EQ(Workload::zoo("Llama-3.1-8B", 1, {64}).network, "llama3.1_8b");  // without its owner
+  EXPECT_EQ(Workload::zoo("opt-1.3b", 1, {64}).network, "opt_1.3b");
   EXPECT_TRUE(std::is_sorted(known_transformers().begin(), known_transformers().end()));
+}
+
+/// RoBERTa's embedding has 514 rows, OPT's 2,050: two come before the first word's.
+TEST(Pretrained, PlacesBeforeTheFirstWordHoldNone) {
+  EXPECT_EQ(Workload::zoo("roberta_base", 1).input, (std::vector<std::int64_t>{512}));
+  EXPECT_EQ(Workload::zoo("opt_125m", 1).input, (std::vector<std::int64_t>{2048}));
+  EXPECT_THAT([] { (void)Workload::zoo("opt_125m", 1, {2049}).graph(); },
+              ThrowsMessage<InputError>(HasSubstr("input 2049 does not fit opt_125m: it has 2048 positions")));
 }
 
 constexpr const char* small_llama =

@@ -26,6 +26,8 @@ namespace {
 using Description = TransformerDescription;
 using nlohmann::json;
 
+constexpr std::int64_t places_to_padding = 2;  ///< of RoBERTa and OPT, whose words of padding have the number 1
+
 Description llama(std::int64_t kv_heads = 0, std::int64_t inner = 11008) {
   Description d;
   d.layers = 32;
@@ -191,6 +193,24 @@ Description bert(std::int64_t words, std::int64_t positions, std::int64_t token_
   return d;
 }
 
+Description roberta() {
+  Description d = bert(50265, 512, 2);
+  d.padding_places = places_to_padding;
+  return d;
+}
+
+Description opt() {
+  Description d = plain(LayerKind::relu, true);
+  d.tied = d.learned_positions = true;
+  d.rotary = 0;
+  d.dropout = 0.1;
+  d.drops_embedding = false;
+  d.layers = 12, d.hidden = 768, d.heads = 12, d.inner = 3072, d.words = 50272;
+  d.padding_places = places_to_padding;
+  d.positions += places_to_padding;
+  return d;
+}
+
 constexpr PartNames vit_parts = {
     .root = "embeddings", .positions = "position_embeddings", .last_norm = "layernorm", .head = "classifier"};
 
@@ -242,8 +262,8 @@ Description chatglm() {
   return d;
 }
 
-const std::array<Architecture, 26>& architecture_rows() {
-  static const std::array<Architecture, 26> rows = {{
+const std::array<Architecture, 28>& architecture_rows() {
+  static const std::array<Architecture, 28> rows = {{
       {"llama", "LlamaForCausalLM", llama()},
       {"mistral", "MistralForCausalLM", llama(8, 14336)},
       {"qwen", "QWenLMHeadModel", qwen()},
@@ -262,7 +282,9 @@ const std::array<Architecture, 26>& architecture_rows() {
       {"gpt2", "GPT2LMHeadModel", gpt2()},
       {"gpt_neox", "GPTNeoXForCausalLM", gpt_neox()},
       {"bert", "BertForMaskedLM BertForPreTraining", bert(30522, 512, 2)},
-      {"roberta", "RobertaForMaskedLM XLMRobertaForMaskedLM", bert(50265, 512, 2)},
+      {"roberta", "RobertaForMaskedLM XLMRobertaForMaskedLM", roberta()},
+      {"distilbert", "DistilBertForMaskedLM", bert(30522, 512, 0)},
+      {"opt", "OPTForCausalLM", opt()},
       {"vit", "ViTForImageClassification ViTModel", vit(16)},
       {"dinov2", "Dinov2ForImageClassification Dinov2Model", dinov2()},
       {"swin", "SwinForImageClassification SwinModel", swin()},
@@ -361,13 +383,13 @@ LayerKind activation_of(const Config& config, LayerKind usual) {
 
 /// Sizes, by the names that configurations have for them.
 void read_sizes(const Config& config, Description& d) {
-  config.set(d.layers, "num_hidden_layers n_layer num_layers");
-  config.set(d.hidden, "hidden_size n_embd");
-  config.set(d.heads, "num_attention_heads n_head");
+  config.set(d.layers, "num_hidden_layers n_layer n_layers num_layers");
+  config.set(d.hidden, "hidden_size n_embd dim");
+  config.set(d.heads, "num_attention_heads n_head n_heads");
   if (config.find("num_attention_heads") != nullptr && d.kv_heads > 0 && d.heads % d.kv_heads != 0) d.kv_heads = 0;
   config.set(d.kv_heads, "num_key_value_heads num_kv_heads multi_query_group_num");
   config.set(d.head_dim, "head_dim kv_channels");
-  config.set(d.inner, "intermediate_size n_inner ffn_hidden_size");
+  config.set(d.inner, "intermediate_size n_inner ffn_hidden_size ffn_dim hidden_dim");
   config.set(d.words, "padded_vocab_size vocab_size");
   config.set(d.positions, "max_position_embeddings n_positions seq_length");
   config.set(d.experts, "num_local_experts num_experts");
@@ -405,7 +427,8 @@ void read_style(const Config& config, Description& d) {
   config.set(d.qkv_bias, "qkv_bias");
   config.set(d.qkv_bias, "add_qkv_bias");
   config.set(d.qk_norm, "qk_layernorm");
-  for (const char* key : {"resid_pdrop", "hidden_dropout", "hidden_dropout_prob"}) config.set(d.dropout, key);
+  for (const char* key : {"resid_pdrop", "dropout", "hidden_dropout", "hidden_dropout_prob"})
+    config.set(d.dropout, key);
   for (const char* key : {"attn_pdrop", "attention_dropout", "attention_probs_dropout_prob"}) {
     config.set(d.attention_dropout, key);
   }
@@ -466,6 +489,14 @@ void read_particulars(std::string_view type, const Config& config, Description& 
     d.form = !parallel && !new_form ? BlockForm::sequential : norms == 2 ? BlockForm::parallel2 : BlockForm::parallel;
     d.qkv_bias = d.out_bias = d.mlp_bias = bias;
     if (flag) d.rotary = 0;
+  } else if (type == "opt") {
+    std::int64_t embedded = d.hidden;
+    bool norm_first = true;
+    config.set(embedded, "word_embed_proj_dim");
+    config.set(norm_first, "do_layer_norm_before");
+    if (embedded != d.hidden || !norm_first)
+      config.refuse("an OPT with projected embeddings or norms behind is not known");
+    if (config.find("max_position_embeddings") != nullptr) d.positions += places_to_padding;
   } else if (type == "gpt_neox" || type == "stablelm") {
     flag = d.form != BlockForm::sequential;
     config.set(flag, "use_parallel_residual");
@@ -522,8 +553,8 @@ void check(const Config& config, const Description& d) {
 /// Sizes that every file has: whoever leaves them out did not mean a class's default.
 void check_stated(const Config& config) {
   const auto states = [&](auto... keys) { return ((config.find(keys) != nullptr) || ...); };
-  if (!states("num_hidden_layers", "n_layer", "num_layers")) config.refuse("num_hidden_layers is missing");
-  if (!states("hidden_size", "n_embd")) config.refuse("hidden_size is missing");
+  if (!states("num_hidden_layers", "n_layer", "n_layers", "num_layers")) config.refuse("num_hidden_layers is missing");
+  if (!states("hidden_size", "n_embd", "dim")) config.refuse("hidden_size is missing");
 }
 
 const Architecture& architecture_of(const Config& config) {

@@ -35,8 +35,8 @@ class PretrainedBuilder {
     const LayerId words = b_.words_of(d_.words);
     const std::int64_t length = b_.shape(words)[1];
     const std::int64_t positions = d_.positions > 0 ? d_.positions : length;
-    if (d_.learned_positions && length > positions) {
-      throw InputError(fmt::format("input {} does not fit {}: it has {} positions", length, d_.name, positions));
+    if (const std::int64_t places = positions - d_.padding_places; d_.learned_positions && length > places) {
+      throw InputError(fmt::format("input {} does not fit {}: it has {} positions", length, d_.name, places));
     }
     b_.enter(n_.root);
     const LayerId table = b_.embedding(words, n_.words, d_.words, d_.hidden);
@@ -48,7 +48,7 @@ class PretrainedBuilder {
       x = b_.add(x, b_.embedding(b_.ids(LayerKind::position_ids, words), n_.positions, positions, d_.hidden));
     }
     if (d_.form == BlockForm::post) x = norm(x, n_.first_norm);
-    x = blocks(dropped(x));
+    x = blocks(d_.drops_embedding ? dropped(x) : x);
     b_.enter(n_.head_root);
     if (d_.form == BlockForm::post) {  // of masked words
       x = b_.activation(d_.activation, b_.linear(x, n_.transform, d_.hidden));

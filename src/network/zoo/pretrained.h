@@ -57,7 +57,8 @@ struct TransformerDescription {
   std::int64_t head_dim = 0;  ///< 0: hidden / heads
   std::int64_t inner = 0;     ///< of the MLP; 0: 4 hidden
   std::int64_t words = 0;
-  std::int64_t positions = 0;  ///< 0: as many as the input has
+  std::int64_t positions = 0;       ///< 0: as many as the input has
+  std::int64_t padding_places = 0;  ///< of the positions, those that no word has: they begin behind that of padding
 
   BlockForm form = BlockForm::sequential;
   LayerKind norm = LayerKind::llama_norm, activation = LayerKind::silu;
@@ -74,6 +75,7 @@ struct TransformerDescription {
   bool scaled_embedding = false, scaled_residuals = false, scaled_logits = false;
   bool attention_cap = false, logit_cap = false;  ///< tanh of scores, of logits
   double dropout = 0;                             ///< behind the embedding, attention and MLP
+  bool drops_embedding = true;
   double attention_dropout = 0;
 
   std::int64_t experts = 0, top_k = 0;  ///< 0: one MLP

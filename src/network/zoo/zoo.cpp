@@ -119,7 +119,7 @@ TrainingData usual_data(const TransformerDescription& network, bool of_file) {
         {network.channels, network.image, network.image}, std::max<std::int64_t>(network.labels, 2), imagenet_images};
   }
   TrainingData data = {{}, network.words, token_sequences};
-  if (!of_file && network.positions <= longest_usual) data.input = {network.positions};
+  if (!of_file && network.positions <= longest_usual) data.input = {network.positions - network.padding_places};
   return data;
 }
 
@@ -129,9 +129,7 @@ std::string canonical_network(std::string_view name) {
   std::string lower(name);
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  if (const KnownNetwork* known = lower.find('/') != std::string::npos ? find_known_network(lower) : nullptr) {
-    return std::string(known->name);
-  }
+  if (const KnownNetwork* known = find_known_network(lower)) return std::string(known->name);
   if (find(lower) != nullptr || is_cifar_cnn(lower)) return lower;
   if (!states_sizes(lower)) return spelt_as_in_zoo(lower);
   try {
