@@ -26,7 +26,7 @@
 #include "tools/model_requests.h"
 #include "tools/predictions_file.h"
 #include "tools/prices.h"
-#include "tools/workload_labels.h"
+#include "workload/workload_labels.h"
 #include "workload_options.h"
 
 using namespace perfpred;

@@ -12,7 +12,7 @@
 #include "text/csv.h"
 #include "text/files.h"
 #include "tools/job_answer.h"
-#include "tools/workload_labels.h"
+#include "workload/workload_labels.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
