@@ -145,9 +145,10 @@ const char* half_type(const TimeRegressor& model, const Workload& workload) {
 
 /// What trains the same parameters, then what trains an adapter in their place, or beside fewer bits of them.
 void offer_methods(Adviser& adviser, const TimeRegressor& model, const Workload& workload) {
-  std::vector<Changes> same = {{{"loss", "chunked"}}, {{"checkpoint", "all"}}}, others;
+  std::vector<Changes> same = {{{"checkpoint", "all"}}}, others;
   if (workload.optimizer == Optimizer::adam) same.push_back({{"optimizer", "adam8bit"}});
   if (workload.optimizer == Optimizer::adamw) same.push_back({{"optimizer", "adamw8bit"}});
+  same.push_back({{"loss", "chunked"}});  // last: the logits are the peak once the rest is small
   const bool sequences = workload.input.size() == 1, packed = workload.weights >= Weights::nf4;
   const char* half = half_type(model, workload);
   for (const char* type : {half, "nf4"}) {

@@ -139,7 +139,10 @@ void check_least(std::string_view name, std::int64_t value, std::int64_t least) 
 /// 0 for none.
 std::int64_t parse_checkpoint(std::string_view text, const ValuePlace& place) {
   if (text == "none") return 0;
-  return text == "all" ? 1 : parse_positive_integer(text, place);
+  if (text == "all") return 1;
+  if (text.empty() || text.find_first_not_of("0123456789") != std::string_view::npos)
+    throw_bad_value(place, text, "none, all or a positive integer");
+  return parse_positive_integer(text, place);
 }
 
 std::string checkpoint_text(const Workload& w) {

@@ -154,6 +154,13 @@ TEST(Fit, AdviceOfLanguageModelsHasTheChunkedLoss) {
   })) << json.at("fit_advice");
 }
 
+/// Beside weights in bf16 and checkpoints, the logits of 128,256 words are most of what a step holds.
+TEST(Fit, TheChunkedLossIsAdvisedTogetherWithWhatMakesTheLogitsMost) {
+  const Json json =
+      answer({"--network", "llama3_8b", "--batch-size", "1", "--device", "RTX 4090", "--precision", "bf16"});
+  EXPECT_TRUE(advises(json, {"loss=chunked", "checkpoint=all", "weights=bf16"})) << json.at("fit_advice");
+}
+
 /// Packed weights are unpacked to the type of the products: in single precision they are slow.
 TEST(Fit, QLoRAIsAdvisedInHalfPrecision) {
   for (const auto& [device, half] : {std::pair("RTX 4090", "bf16"), {"T4", "fp16"}}) {
