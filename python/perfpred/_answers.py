@@ -40,6 +40,7 @@ class Answer:
     """
 
     key: str  #: the workload, every field of it
+    assumed: Optional[Dict[str, str]]  #: fields that decide how much a step computes and that nobody stated
     step_sec: Quantiles  #: seconds of one training step
     time_sec: Optional[Quantiles]  #: seconds of an epoch
     total_sec: Optional[Quantiles]  #: seconds of all epochs with the start-up
@@ -112,7 +113,9 @@ class Answer:
             p05, p50, p95 = (f"{epochs:.0f}" for epochs in self.epochs_in_budget)
             rows.append(["budget", p50, "epochs", f"{p05} .. {p95}"])
         rows += self._shown_limits()
-        lines = [_label(_fields_of(self.key), _NAMING), table(["", "expected", "", "90 %"], rows)]
+        lines = [_label(_fields_of(self.key), _NAMING)]
+        lines.extend(f"assumed: {name}={value}" for name, value in (self.assumed or {}).items())
+        lines.append(table(["", "expected", "", "90 %"], rows))
         outside = "" if self.in_domain else f"; outside what was measured: {self.reason}"
         lines.append(f"rests on: {self.provenance}{outside}")
         if self.unknown_bytes > 0:
