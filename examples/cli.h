@@ -4,6 +4,7 @@
 #include <perfpred/error.h>
 #include <perfpred/version.h>
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -23,6 +24,7 @@
 
 #include "text/files.h"
 #include "text/json.h"
+#include "text/nearest_name.h"
 #include "text/parse.h"
 
 namespace perfpred::cli {
@@ -132,8 +134,18 @@ class Program : public CLI::App {
       exit(asked);
       return false;
     } catch (const CLI::ExtrasError&) {  // its message has them in reverse order
-      throw InputError("not expected: " + CLI::detail::join(remaining(), " ") + " (--help lists the options)");
+      throw InputError(fmt::format("not expected: {}{} (--help lists the options)", CLI::detail::join(remaining(), " "),
+                                   meant_option(remaining().front())));
     }
+  }
+
+  /// `; did you mean --optimizer?` of `--optimiser=adam`; empty where no option is like it.
+  [[nodiscard]] std::string meant_option(const std::string& typed) const {
+    NearestName nearest(typed.substr(0, typed.find('=')));
+    for (const CLI::Option* option : get_options()) {
+      for (const std::string& name : option->get_lnames()) nearest.offer("--" + name, "--" + name);
+    }
+    return nearest.found() ? fmt::format("; did you mean {}?", *nearest.found()) : "";
   }
 
   /// Refuses what CLI11 accepts: an empty value (read as 0), NaN (inside every range), a number that is too large (read

@@ -20,7 +20,7 @@
 #include "measuring.h"
 #include "progress.h"
 #include "runs/run_log.h"
-#include "tools/workload_labels.h"
+#include "workload/workload_labels.h"
 #include "tools/workload_sweep.h"
 #include "torch/measure/suggested_runs.h"
 #include "workload_options.h"

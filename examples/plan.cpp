@@ -20,18 +20,28 @@
 #include "graphs_option.h"
 #include "text/json.h"
 #include "tools/plan_answer.h"
+#include "workload/workload_labels.h"
 
 namespace {
 
 using namespace perfpred;
 
-std::string label(const PlannedRun& run) {
+/// Network, sizes, batch, and the other fields in which the candidates differ.
+/// @param schedule  whether the device stands beside it
+std::string label(const PlannedRun& run, const RunPlan& plan, bool schedule) {
   const Workload& workload = run.workload;
   std::string text(workload.network.family());
   if (workload.depth() && workload.base_filters()) {
     text += " " + std::to_string(*workload.depth()) + "x" + std::to_string(*workload.base_filters());
   }
-  return text + " batch " + std::to_string(workload.batch_size);
+  text += " batch " + std::to_string(workload.batch_size);
+  WorkloadFields fields;
+  for (const std::string& field : plan.fields) {
+    const bool is_shown = field == "network" || field == "depth" || field == "base_filters" || field == "batch_size";
+    if (!is_shown && (field != "device" || !schedule)) fields.push_back(&workload_column(field));
+  }
+  const std::string others = label_of(workload, fields);
+  return others.empty() ? text : text + ", " + others;
 }
 
 /// With as many digits as the value beside it has, and never below the number.
@@ -55,12 +65,21 @@ void print_out_of_domain(const std::vector<PlannedRun>& runs) {
   }
 }
 
-void print_rows(const std::vector<PlannedRun>& runs, bool schedule) {
+/// Of the labels, and not too narrow for usual ones.
+int width_of(const std::vector<PlannedRun>& runs, const RunPlan& plan, bool schedule) {
+  std::size_t width = 34;
+  for (const PlannedRun& run : runs) width = std::max(width, label(run, plan, schedule).size());
+  return static_cast<int>(width);
+}
+
+void print_rows(const std::vector<PlannedRun>& runs, const RunPlan& plan, bool schedule) {
   const bool predicted = !runs.empty() && runs.front().provenance;
-  std::printf("  %-34s %12s %12s%s%s\n", "run", "cost_sec", "value", predicted ? "  rests on    " : "",
+  const int width = width_of(runs, plan, schedule);
+  std::printf("  %-*s %12s %12s%s%s\n", width, "run", "cost_sec", "value", predicted ? "  rests on    " : "",
               schedule ? "    start_sec  device" : "");
   for (const PlannedRun& run : runs) {
-    std::printf("  %-34s %12lld %12.6g", label(run).c_str(), static_cast<long long>(run.cost_sec), run.value);
+    std::printf("  %-*s %12lld %12.6g", width, label(run, plan, schedule).c_str(), static_cast<long long>(run.cost_sec),
+                run.value);
     if (run.provenance) std::printf("  %-12s", std::string(to_string(*run.provenance)).c_str());
     if (schedule) std::printf(" %12lld  %s", static_cast<long long>(run.start_sec), run.device.c_str());
     std::printf("\n");
@@ -76,7 +95,7 @@ void print_text(const RunPlan& plan, const PlanTerms& terms) {
               static_cast<long long>(plan.cost_sec), n > 1 ? (std::to_string(n) + " x ").c_str() : "",
               static_cast<long long>(terms.budget_sec()), plan.value, proof.c_str());
   if (price) fmt::print("price {:.2f}{}{}\n", *price, terms.currency().empty() ? "" : " ", terms.currency());
-  print_rows(plan.runs, true);
+  print_rows(plan.runs, plan, true);
   print_out_of_domain(plan.runs);
   if (const std::size_t rows = plan.left_out.size(); rows > 0) {
     std::printf("%zu row%s cannot be predicted and %s left out; the first, %s: %s\n", rows, rows > 1 ? "s" : "",
@@ -84,9 +103,10 @@ void print_text(const RunPlan& plan, const PlanTerms& terms) {
   }
   if (!plan.missed.empty()) {
     std::printf("just missed (and what the value loses if the run is forced into the plan)\n");
+    const int width = width_of(plan.missed, plan, false);
     for (const PlannedRun& missed : plan.missed) {
-      std::printf("  %-34s %12lld %12.6g  loses %.6g\n", label(missed).c_str(), static_cast<long long>(missed.cost_sec),
-                  missed.value, missed.loss);
+      std::printf("  %-*s %12lld %12.6g  loses %.6g\n", width, label(missed, plan, false).c_str(),
+                  static_cast<long long>(missed.cost_sec), missed.value, missed.loss);
     }
   }
   if (!plan.marginal.empty()) {
@@ -98,7 +118,7 @@ void print_text(const RunPlan& plan, const PlanTerms& terms) {
   }
   if (terms.pareto) {
     std::printf("Pareto front of cost and value\n");
-    print_rows(plan.pareto, false);
+    print_rows(plan.pareto, plan, false);
   }
 }
 

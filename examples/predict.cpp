@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <iostream>
 #include <unordered_map>
 
@@ -26,7 +27,7 @@
 #include "tools/model_requests.h"
 #include "tools/predictions_file.h"
 #include "tools/prices.h"
-#include "tools/workload_labels.h"
+#include "workload/workload_labels.h"
 #include "workload_options.h"
 
 using namespace perfpred;
@@ -49,14 +50,17 @@ const char* in_words(MemoryVerdict verdict) {
                                                : "does not fit";
 }
 
-void print_memory(const Forecast& job) {
+void print_memory(const Forecast& job, Software software) {
   fmt::print("  {:<12} {:>12} GB  (95 %: below {})", "memory", gigabytes(job.memory->device.p50),
              gigabytes(job.memory->device.upper));
   if (job.usable_bytes) fmt::print(" of {} GB", gigabytes(*job.usable_bytes));
   fmt::print("{}{}\n", job.verdict ? ", " : "", job.verdict ? in_words(*job.verdict) : "");
   if (job.memory->reserved.p50 != job.memory->device.p50) {
-    fmt::print("  {:<12} {:>12} GB of it tensors, {} GB reserved by PyTorch\n", "", gigabytes(job.memory->tensors.p50),
-               gigabytes(job.memory->reserved.p50));
+    const std::string reserved =
+        software == Software::pytorch
+            ? fmt::format("{} GB reserved by PyTorch", gigabytes(job.memory->reserved.p50))
+            : fmt::format("the rest is the driver's; {} may reserve more, as it is set", to_string(software));
+    fmt::print("  {:<12} {:>12} GB of it tensors, {}\n", "", gigabytes(job.memory->tensors.p50), reserved);
   }
   if (job.largest_batch) fmt::print("  {:<12} {:>12}\n", "largest batch", *job.largest_batch);
 }
@@ -86,6 +90,12 @@ void print_step(const JobAnswer& answer) {
   if (answer.batches > 1) {
     fmt::print("  {:<12} {:>12} batches of {}\n", "", answer.batches, answer.workload.batch_size);
   }
+  const std::int64_t samples = answer.batches * answer.workload.batch_size;
+  if (answer.knows_epoch && answer.workload.train_images < samples) {
+    fmt::print(
+        "  {:<12} {:>12} samples, fewer than a step's {}: its only step is smaller; with drop_last there is none\n",
+        "an epoch has", answer.workload.train_images, samples);
+  }
 }
 
 void print(const JobAnswer& answer) {
@@ -101,7 +111,7 @@ void print(const JobAnswer& answer) {
   }
   if (job.price) line("price", *job.price, answer.currency.c_str());
   if (job.epochs_in_budget) fmt::print("  {:<12} {:>12.0f} epochs\n", "budget", job.epochs_in_budget->p50);
-  if (job.memory) print_memory(job);
+  if (job.memory) print_memory(job, answer.workload.software);
   if (job.bound) fmt::print("  {:<12} {:>12}\n", "bound by", to_string(*job.bound));
   if (job.mfu) fmt::print("  {:<12} {:>12.1f} % of the peak FLOP/s\n", "utilisation", 100 * *job.mfu);
   std::size_t width = 0;
@@ -122,43 +132,76 @@ void print(const JobAnswer& answer) {
   print_advice(answer.advice);
 }
 
-/// One line for each answer: time, throughput, memory and price. Columns that no answer fills are left out.
+/// A column of the table of answers, left out where all its texts are empty.
+struct TableColumn {
+  std::string heading;
+  std::function<std::string(const JobAnswer& answer)> text;
+  bool is_number = true;  // to the right
+};
+
+std::string median_text(const std::optional<Quantiles>& q) { return q ? fmt::format("{:.4g}", q->p50) : std::string(); }
+
+std::vector<TableColumn> table_columns(bool epochs, const char* throughput) {
+  using A = JobAnswer;
+  return {{epochs ? "epoch s" : "step s", [](const A& a) { return median_text(a.job.prediction.time_sec); }},
+          {"90 % interval",
+           [](const A& a) {
+             const Quantiles& sec = a.job.prediction.time_sec;
+             return fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95);
+           }},
+          {throughput, [](const A& a) { return median_text(a.job.images_per_sec); }},
+          {"tokens/s", [](const A& a) { return median_text(a.job.tokens_per_sec); }},
+          {"memory GB", [](const A& a) { return a.job.memory ? gigabytes(a.job.memory->peak_bytes) : ""; }},
+          {"of GB", [](const A& a) { return a.job.usable_bytes ? gigabytes(*a.job.usable_bytes) : ""; }},
+          {"verdict", [](const A& a) { return std::string(a.job.verdict ? in_words(*a.job.verdict) : ""); }, false},
+          {"total",
+           [](const A& a) {
+             const double total = a.job.total_sec.p50;
+             return a.knows_epoch && total != a.job.prediction.time_sec.p50 ? duration(total) : "";
+           }},
+          {"price", [](const A& a) { return median_text(a.job.price); }},
+          {"epochs",
+           [](const A& a) { return a.job.epochs_in_budget ? fmt::format("{:.0f}", a.job.epochs_in_budget->p50) : ""; }},
+          {"rests on", [](const A& a) { return std::string(to_string(a.job.prediction.provenance)); }, false},
+          {"outside", [](const A& a) { return std::string(to_string(a.job.prediction.reason)); }, false}};
+}
+
+/// Adds a column to the lines, of which the first is the heading, unless all its texts are empty.
+void add_column(std::vector<std::string>& lines, const TableColumn& column,
+                const std::vector<std::optional<JobAnswer>>& answers) {
+  std::vector<std::string> cells = {column.heading};
+  for (const auto& answer : answers) cells.push_back(answer ? column.text(*answer) : std::string());
+  if (std::all_of(cells.begin() + 1, cells.end(), [](const std::string& cell) { return cell.empty(); })) return;
+  std::size_t width = 0;
+  for (const std::string& cell : cells) width = std::max(width, cell.size());
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const bool is_error = i > 0 && !answers[i - 1];
+    if (is_error) continue;
+    lines[i] += column.is_number ? fmt::format("  {:>{}}", cells[i], width) : fmt::format("  {:<{}}", cells[i], width);
+  }
+}
+
+/// One line for each answer: time, throughput, memory and price.
 void print_table(const std::vector<AskedRow>& rows, const std::vector<std::optional<JobAnswer>>& answers,
                  const std::string& field) {
-  const auto any = [&](auto has) {
-    return std::any_of(answers.begin(), answers.end(), [&](const auto& one) { return one && has(*one); });
-  };
-  const bool tokens = any([](const JobAnswer& answer) { return answer.job.tokens_per_sec.has_value(); });
-  const bool price = any([](const JobAnswer& answer) { return answer.job.price.has_value(); });
-  const bool budget = any([](const JobAnswer& answer) { return answer.job.epochs_in_budget.has_value(); });
-  const bool epoch = any([](const JobAnswer& answer) { return answer.knows_epoch; });
-  std::size_t width = std::max<std::size_t>(field.size(), 14);
+  std::vector<std::string> names = {field};
   std::vector<Workload> workloads;
   for (const AskedRow& row : rows) {
-    width = std::max(width, row.text(field).size());
+    names.push_back(printable(row.text(field)));
     if (row.workload) workloads.push_back(*row.workload);
   }
-  fmt::print("{:>{}} {:>12} {:>25} {:>12}{} {:>10} {:>10} {:<18}{}{} {:<12} outside\n", field, width,
-             epoch ? "epoch s" : "step s", "90 % interval", throughput_unit(workloads),
-             tokens ? fmt::format(" {:>12}", "tokens/s") : "", "memory GB", "of GB", "verdict",
-             price ? fmt::format(" {:>10}", "price") : "", budget ? fmt::format(" {:>8}", "epochs") : "", "rests on");
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (!answers[i]) {
-      fmt::print("{:>{}} {}\n", printable(rows[i].text(field)), width, rows[i].error);
-      continue;
-    }
-    const Forecast& job = answers[i]->job;
-    const Quantiles& sec = job.prediction.time_sec;
-    const auto cell = [](bool shown, const auto& value, std::size_t cell_width, const char* format) {
-      if (!shown) return std::string();
-      return fmt::format(" {:>{}}", value ? fmt::format(fmt::runtime(format), value->p50) : "", cell_width);
-    };
-    fmt::print("{:>{}} {:>12.4g} {:>25} {:>12.4g}{} {:>10} {:>10} {:<18}{}{} {:<12} {}\n", rows[i].text(field), width,
-               sec.p50, fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95), job.images_per_sec.p50,
-               cell(tokens, job.tokens_per_sec, 12, "{:.4g}"), job.memory ? gigabytes(job.memory->peak_bytes) : "",
-               job.usable_bytes ? gigabytes(*job.usable_bytes) : "", job.verdict ? in_words(*job.verdict) : "",
-               cell(price, job.price, 10, "{:.4g}"), cell(budget, job.epochs_in_budget, 8, "{:.0f}"),
-               to_string(job.prediction.provenance), to_string(job.prediction.reason));
+  std::size_t width = 0;
+  for (const std::string& name : names) width = std::max(width, name.size());
+  std::vector<std::string> lines;
+  for (const std::string& name : names) lines.push_back(fmt::format("{:>{}}", name, width));
+  const bool epochs =
+      std::any_of(answers.begin(), answers.end(), [](const auto& one) { return one && one->knows_epoch; });
+  for (const TableColumn& column : table_columns(epochs, throughput_unit(workloads)))
+    add_column(lines, column, answers);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (i > 0 && !answers[i - 1]) lines[i] += "  " + rows[i - 1].error;
+    lines[i].erase(lines[i].find_last_not_of(' ') + 1);
+    fmt::print("{}\n", lines[i]);
   }
 }
 
@@ -245,22 +288,10 @@ struct Options {
     }
   }
 
-  /// Whether only predictions.csv is written.
+  /// Whether predictions.csv is all that is asked for.
   [[nodiscard]] bool table_only() const { return !configs.empty() && !json; }
 
   [[nodiscard]] std::string swept() const { return sweep.substr(0, sweep.find('=')); }
-
-  /// Refuses options of a job where no job is shown.
-  void check_terms() const {
-    for (const CLI::Option* option : of_terms) {
-      if (option->count() == 0) continue;
-      if (table_only()) throw InputError(option->get_name() + " changes nothing in predictions.csv; add --json");
-      const bool in_budget =
-          option->get_name() == "--budget-sec" || (terms.job.budget_sec && option->get_name() == "--startup-sec");
-      if (!sweep.empty() && !json && !in_budget)
-        throw InputError(option->get_name() + " changes nothing in the table of --sweep; add --json");
-    }
-  }
 
   /// One job without a device, and without runs that have one, is one for this machine's GPU.
   void take_own_gpu(const TimeRegressor& model) {
@@ -282,14 +313,6 @@ void say_unanswered(const std::vector<AskedRow>& rows) {
   if (const std::string text = unanswered_text(rows); !text.empty()) fmt::print(stderr, "perfpred-predict: {}\n", text);
 }
 
-void answer_table(const Options& given, TimeRegressor& model, const ModelRequests& requests) {
-  std::vector<AskedRow> rows = requests.of_table(given.configs);
-  const auto predictions =
-      predict_rows(model, rows, given.terms, [&](const Workload& workload) { cli::give_rates(model, workload); });
-  write_predictions(given.out.empty() ? "/dev/stdout" : given.out, rows, predictions);
-  say_unanswered(rows);
-}
-
 void show(const Options& given, const std::vector<AskedRow>& rows,
           const std::vector<std::optional<JobAnswer>>& answers) {
   if (given.json) {
@@ -299,7 +322,7 @@ void show(const Options& given, const std::vector<AskedRow>& rows,
     fmt::print("{}\n", dumped(one ? list.front() : list, 2));
   } else if (!given.sweep.empty()) {
     print_table(rows, answers, given.swept());
-  } else {  // more than one where devices share the name
+  } else if (!given.table_only()) {  // more than one where devices share the name
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (answers[i]) print(*answers[i]);
     }
@@ -312,17 +335,14 @@ void answer_jobs(const Options& given, TimeRegressor& model, const ModelRequests
   std::vector<AskedRow> rows =
       given.configs.empty() ? requests.of_options(given.sweep) : requests.of_table(given.configs);
   AskedTerms terms = given.terms;
-  if (given.configs.empty()) terms.job.unstated = requests.unstated();
-  std::erase(terms.job.unstated, given.swept());
-  terms.advises = given.json || given.sweep.empty();  // the table of a sweep shows no advice
+  terms.advises = given.json || (given.sweep.empty() && given.configs.empty());  // tables show no advice
   const auto answers = answer_rows(model, rows, terms, images_given,
                                    [&](const Workload& workload) { cli::give_rates(model, workload); });
-  std::vector<std::optional<Prediction>> predictions;
   for (const auto& answer : answers) {
     if (answer && !answer->knows_epoch) given.check_knows_epoch();
-    predictions.push_back(answer ? std::optional(answer->job.prediction) : std::nullopt);
   }
-  if (!given.out.empty()) write_predictions(given.out, rows, predictions);
+  const std::string table = given.out.empty() && given.table_only() ? "/dev/stdout" : given.out;
+  if (!table.empty()) write_predictions(table, rows, answers);
   say_unanswered(rows);
   show(given, rows, answers);
 }
@@ -368,7 +388,6 @@ int main(int argc, char** argv) {
                        "perfpred-predict --model model.json --depth 3 --base-filters 32 --batch-size 512");
   Options given(program);
   return program.run(argc, argv, [&] {
-    given.check_terms();
     if (!given.layer.empty()) return answer_layer_request(given);
     const DeviceCatalogue devices = given.device_file.catalogue();
     if (!given.price_file.empty()) given.terms.prices = read_prices(given.price_file, devices);
@@ -383,8 +402,6 @@ int main(int argc, char** argv) {
     const ModelRequests requests(model, given.asked.fields());
     if (given.jsonl) {
       answer_lines(model, requests, given.terms);
-    } else if (given.table_only()) {
-      answer_table(given, model, requests);
     } else {
       answer_jobs(given, model, requests);
     }

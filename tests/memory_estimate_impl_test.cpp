@@ -303,6 +303,25 @@ TEST(MemoryEstimate, BlocksThatAreKeptLeaveTheBoundAboveTheExpectedBytes) {
   }
 }
 
+/// JAX reserves three quarters of a GPU as it starts, or what it is told: nothing of it follows from the job.
+TEST(MemoryEstimate, OfOtherSoftwareTheTensorsAndTheDriverAreKnown) {
+  const Device device = device_of(80);
+  Workload workload = Workload::zoo("gpt2", 4);
+  const auto ask = [&](Software software) {
+    workload.software = software;
+    return estimate_memory(execute(workload.graph(), DeviceKind::gpu), TrainingJob::of(workload, device).value());
+  };
+  const MemoryEstimate pytorch = ask(Software::pytorch);
+  EXPECT_GT(pytorch.reserved.p50, pytorch.tensors.p50);
+  for (const Software software : {Software::jax, Software::xla, Software::tensorflow, Software::mxnet}) {
+    const MemoryEstimate other = ask(software);
+    EXPECT_EQ(other.tensors.p50, pytorch.tensors.p50);
+    EXPECT_EQ(other.reserved.p50, other.tensors.p50);
+    EXPECT_EQ(other.reserved.upper, other.tensors.upper);
+    EXPECT_EQ(other.peak_bytes, other.tensors.p50 + other.context);
+  }
+}
+
 /// PyTorch's total_memory: an RTX 4090 has 23.64 GiB, an A100-80GB 79.15 to 79.35, an H200 150,109,880,320 bytes.
 TEST(Device, HasWhatTheDriverLeaves) {
   const DeviceCatalogue catalogue;

@@ -18,7 +18,7 @@
 #include "tools/chart.h"
 #include "tools/plot.h"
 #include "tools/study_report.h"
-#include "tools/workload_labels.h"
+#include "workload/workload_labels.h"
 
 namespace perfpred {
 namespace {

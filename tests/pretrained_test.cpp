@@ -210,7 +210,7 @@ TEST(Pretrained, PackedWeightsOfAFileAreNotTakenForOthers) {
   };
   const char* gptq = R"("quantization_config": {"quant_method": "gptq", "bits": 4},)";
   EXPECT_THAT(asked(gptq, Weights::as_precision),
-              ::testing::HasSubstr("has a quantization_config (gptq, 4 bits): --w"));
+              ::testing::HasSubstr("has a quantization_config (gptq, 4 bits): w"));
   EXPECT_THAT(
       asked(R"("quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": true},)", Weights::as_precision),
       ::testing::HasSubstr("(bitsandbytes, 8 bits)"));
@@ -309,7 +309,7 @@ TEST(Pretrained, BadConfigsAreRefused) {
   refused(R"({"model_type": "swin", "embed_dim": 100})", "3 heads are no divisor of 100 channels");
   refused(R"({"model_type": "swin", "mlp_ratio": 0})", "mlp_ratio 0 is not in 0..64");
   EXPECT_THAT([&] { (void)Workload::zoo("config:0123456789ab", 1, {8}); },
-              ThrowsMessage<InputError>(HasSubstr("was not given (--config)")));
+              ThrowsMessage<InputError>(HasSubstr("was not given (config, add_config())")));
   const std::string name = add_config(folder.write("config.json", small_llama));
   EXPECT_THAT([&] { (void)Workload::zoo(name, 1); }, ThrowsMessage<InputError>(HasSubstr("input is missing")));
   EXPECT_THAT([&] { (void)Workload::zoo("qwen3_9b", 1); }, ThrowsMessage<InputError>(HasSubstr("did you mean qwen3_")));

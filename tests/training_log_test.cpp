@@ -94,19 +94,17 @@ TEST(TrainingLog, OfLightningHasTheMedianBatchOfItsThroughputMonitor) {
 TEST(TrainingLog, AsksForWhatNobodySaysAndRefusesWhatIsSaidTwice) {
   const TemporaryFolder folder;
   const std::string log = sample("lightning.csv");
-  expect_refusal(log, {},
-                 "does not say network, train_images, optimizer, precision, device: give --network, --train-images, "
-                 "--optimizer, --precision, --device");
-  expect_refusal(log, facts("device"), "does not say device: give --device");
+  expect_refusal(log, {}, "does not say network, train_images, optimizer, precision, device: give them");
+  expect_refusal(log, facts("device"), "does not say device: give it");
   RunFacts other = facts("batch_size");
   other.fields.emplace_back("batch_size", "64");
-  expect_refusal(log, other, "says batch_size 32, where --batch-size is 64");
+  expect_refusal(log, other, "says batch_size 32, but 64 was given");
   RunFacts own = facts("network");
   own.fields.emplace_back("network", "my_network");
   expect_refusal(log, own, "does not say input, classes of a network of its own (the zoo has no my_network)");
   own.fields.emplace_back("input", "3x8x8");
   own.fields.emplace_back("classes", "7");
-  expect_refusal(log, own, "give --params");
+  expect_refusal(log, own, "does not say params of a network of its own: give it");
   own.params = 1234;
   const auto run = read_training_log(log, own);
   EXPECT_EQ(run.workload.network, "my_network");
@@ -146,7 +144,7 @@ TEST(TrainingLog, TablesThatAreDamagedAreRefusedAtTheirPlace) {
            {"", "is empty"},
            {"a,b\n1,2\n", "is no log of TensorBoard, "},
            {"\xff\xfe\x00\x01", "is no log of"},
-           {"timestamp_utc,avg_time_sec\n", "is a table of runs, for --runs"},
+           {"timestamp_utc,avg_time_sec\n", "is a table of runs, not a log"},
        }) {
     expect_refusal(folder.write("log.csv", text), facts(), what);
   }
@@ -257,12 +255,12 @@ TEST(TrainingLog, OfTransformersHasTheStepsWithoutEvaluations) {
 
 TEST(TrainingLog, OfTransformersAsksWhereRoundedRatesDoNotDecide) {
   const std::string steps = sample("trainer_state_steps.json"), accumulated = sample("trainer_state_accumulated.json");
-  expect_refusal(steps, facts("train_images batch_size"), "does not say train_images: give --train-images");
+  expect_refusal(steps, facts("train_images batch_size"), "does not say train_images: give it");
   RunFacts known = facts("train_images batch_size");
   known.fields.emplace_back("train_images", "200");
   EXPECT_NEAR(*read_training_log(steps, known).avg_time_sec, 0.18390999999999996 * 13, 1e-9);
   expect_refusal(accumulated, facts("train_images batch_size"),
-                 "a step takes about 1.8 batches of 16: give --accumulate");
+                 "a step takes about 1.8 batches of 16: give accumulate");
   known = facts("train_images batch_size");
   known.fields.emplace_back("accumulate", "2");
   const auto run = read_training_log(accumulated, known);
@@ -304,7 +302,7 @@ TEST(TrainingLog, OfTensorBoardHasTheMedianOfLoggedIntervals) {
 TEST(TrainingLog, OfTensorBoardAsksWhatItsStepsCount) {
   const std::string log = sample("torch.tfevents");
   RunFacts known = facts();
-  expect_refusal(log, known, "does not say whether it counts training steps or epochs: give --counted steps or epochs");
+  expect_refusal(log, known, "does not say whether it counts training steps or epochs: give counted=steps or epochs");
   known.counted = Timing::steps;
   EXPECT_NEAR(*read_training_log(log, known).avg_time_sec, 0.027829408645629883 * 16, 1e-9);
   known.counted = Timing::epochs;
@@ -332,7 +330,7 @@ TEST(TrainingLog, AnEventFileIsReadUpToAnUnfinishedRecordAndRefusedWhereABitIsWr
       ++read;
     } catch (const InputError& error) {
       EXPECT_THAT(std::string(error.what()),
-                  ::testing::AnyOf(HasSubstr("points in time"), HasSubstr("--counted"), HasSubstr("no log of")));
+                  ::testing::AnyOf(HasSubstr("points in time"), HasSubstr("counted=steps"), HasSubstr("no log of")));
     }
   }
   EXPECT_GT(read, 50U);

@@ -55,12 +55,14 @@ struct Forecast {
   /// host more than half of the time; else the roofline's bound; empty if the device's peaks are not known.
   std::optional<Bound> bound;
   std::vector<TimeTerm> breakdown;  ///< TimeRegressor::breakdown()
-  Quantiles step_sec;               ///< of one training step of batch_size samples; an epoch's last one may have fewer
+  Quantiles step_sec;               ///< of a step of batch_size samples, or of all of an epoch where these are fewer
   /// Of the unstated fields those that would narrow the interval most, at most two, the one worth most first.
   std::vector<Narrowing> narrow_by;
   double unknown_bytes = 0;  ///< share of a step's bytes that unknown operators move
 };
 
+/// Of a file's network whose graph is not known, which runs may answer, memory, verdict, mfu and unknown_bytes are
+/// empty.
 /// @throws InputError as TimeRegressor::predict(), or naming the term that is out of range
 [[nodiscard]] PERFPRED_API Forecast forecast(const TimeRegressor& model, const Workload& workload,
                                              const JobTerms& terms = {});

@@ -24,6 +24,7 @@ struct PERFPRED_API TrainingJob {
   bool cudnn = false;                       ///< convolutions have workspaces as cuDNN takes them on a GPU
   bool tf32_convolutions = false;           ///< those of fp32 operands are computed in TF32
   bool lengths_vary = false;      ///< sequences differ from step to step, so the allocator keeps blocks of many sizes
+  bool other_allocator = false;   ///< on a GPU, not LibTorch's: how much it takes ahead is its user's setting
   bool unpacks_nf4 = false;       ///< bitsandbytes' products keep more for the backward pass than others
   std::int64_t device_bytes = 0;  ///< that a program can have, >= 0; 0 if that is not known. The allocator gives
                                   ///< unused blocks back before it runs out of them
@@ -34,7 +35,8 @@ struct PERFPRED_API TrainingJob {
   /// @returns nothing for an accelerator that is neither GPU nor CPU: how it gets memory is not known
   [[nodiscard]] static std::optional<TrainingJob> on(const Device& device, Precision precision = Precision::fp32);
 
-  /// The same for a workload, with its threads, if they are set, and how its sequences and weights are stored.
+  /// The same for a workload, with its threads, if they are set, its software, and how its sequences and weights are
+  /// stored.
   [[nodiscard]] static std::optional<TrainingJob> of(const Workload& workload, const Device& device);
 };
 
@@ -66,7 +68,8 @@ struct PERFPRED_API MemoryEstimate {
   std::int64_t context = 0;      ///< of the driver and libraries
 
   MemoryBound tensors;   ///< most that live tensors and workspaces hold (torch.cuda.max_memory_allocated)
-  MemoryBound reserved;  ///< most that PyTorch's allocator keeps (torch.cuda.max_memory_reserved); CPU: tensors
+  MemoryBound reserved;  ///< most that PyTorch's allocator keeps (torch.cuda.max_memory_reserved); CPU, and other
+                         ///< software, whose allocator takes what it is set to: tensors
   MemoryBound device;    ///< with the driver's context and libraries: what nvidia-smi shows; CPU: tensors
 
   /// @param reserved_by_others  bytes of the device that other programs hold

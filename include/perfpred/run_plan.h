@@ -83,6 +83,7 @@ struct RunPlan {
   /// The Pareto front: candidates for which no other costs as little and is worth as much. Cheapest first, whatever
   /// the budget.
   std::vector<PlannedRun> pareto;
+  std::vector<std::string> fields;   ///< of a workload, in which candidates differ
   std::vector<RowLeftOut> left_out;  ///< rows that the model cannot predict on every device of the request
 };
 

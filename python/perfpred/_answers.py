@@ -40,6 +40,7 @@ class Answer:
     """
 
     key: str  #: the workload, every field of it
+    assumed: Optional[Dict[str, str]]  #: fields that decide how much a step computes and that nobody stated
     step_sec: Quantiles  #: seconds of one training step
     time_sec: Optional[Quantiles]  #: seconds of an epoch
     total_sec: Optional[Quantiles]  #: seconds of all epochs with the start-up
@@ -112,7 +113,9 @@ class Answer:
             p05, p50, p95 = (f"{epochs:.0f}" for epochs in self.epochs_in_budget)
             rows.append(["budget", p50, "epochs", f"{p05} .. {p95}"])
         rows += self._shown_limits()
-        lines = [_label(_fields_of(self.key), _NAMING), table(["", "expected", "", "90 %"], rows)]
+        lines = [_label(_fields_of(self.key), _NAMING)]
+        lines.extend(f"assumed: {name}={value}" for name, value in (self.assumed or {}).items())
+        lines.append(table(["", "expected", "", "90 %"], rows))
         outside = "" if self.in_domain else f"; outside what was measured: {self.reason}"
         lines.append(f"rests on: {self.provenance}{outside}")
         if self.unknown_bytes > 0:
@@ -215,7 +218,7 @@ class Plan:
     budget_sec: int  #: of each device
     value: float  #: sum over the planned runs, by the objective
     upper_bound: float  #: no plan is worth more
-    items: List[Dict[str, Any]]  #: the runs: key, device, start_sec, cost_sec, value, ...
+    items: List[Dict[str, Any]]  #: the runs: key, fields (that candidates differ in), device, start_sec, cost_sec, ...
     marginal: List[Dict[str, Any]]  #: what more time would be worth
     missed: List[Dict[str, Any]]  #: what was left out by the least
     pareto: List[Dict[str, Any]]
@@ -232,11 +235,14 @@ class Plan:
         return self._document
 
     def to_frame(self) -> Any:
-        """The planned runs as a DataFrame of pandas: network and precision, then the keys of an item."""
+        """The planned runs as a DataFrame of pandas: network, precision, other fields that candidates differ in, then the
+        keys of an item."""
         rows = []
         for item in self.items:
             fields = _fields_of(item["key"])
-            rows.append({"network": fields["network"], "precision": fields["precision"], **item})
+            differ = {name: value for name, value in item["fields"].items() if name not in item}
+            plain = {name: value for name, value in item.items() if name != "fields"}
+            rows.append({"network": fields["network"], "precision": fields["precision"], **differ, **plain})
         return _frame(rows)
 
     def __repr__(self) -> str:
@@ -245,7 +251,7 @@ class Plan:
         if self.price is not None:
             head += f"for {self.price:.2f} {self.currency}".rstrip() + ", "
         keys = [_fields_of(run["key"]) for run in self.items]
-        differ = [n for n in (keys[0] if keys else {}) if n == "network" or len({key.get(n) for key in keys}) > 1]
+        differ = ["network", *(n for n in (self.items[0]["fields"] if keys else {}) if n not in ("network", "device"))]
         rows = [
             [_label(key, differ), run["device"], str(run["start_sec"]), str(run["cost_sec"]), f"{run['value']:.6g}"]
             for key, run in zip(keys, self.items)

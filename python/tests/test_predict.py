@@ -143,6 +143,8 @@ class Predictions(WithFolder):
         self.assertIn(f"say {answer.narrow_by[0]}=", repr(answer))
         answer = perfpred.predict("llama3_8b", device="RTX 4090", batch_size=1, input=2048, precision="bf16")
         self.assertIn("does not fit", repr(answer))
+        self.assertNotIn("assumed", repr(answer))
+        self.assertIn("assumed: input=1024\n", repr(perfpred.predict("gpt2", device="T4", batch_size=1)))
         for advice in answer.fit_advice:
             (line,) = (line for line in repr(answer).splitlines() if line.startswith(advice["change"] + " "))
             self.assertIn(f"{advice['time_factor']:.2f} x the time", line)

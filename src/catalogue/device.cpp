@@ -359,7 +359,7 @@ const Device& ResolvedDevice::known() const {
   const auto meant = meant_name(catalogue->devices(), text);
   const auto nearest = meant ? std::vector<const Device*>() : nearest_of_class(catalogue->devices(), text);
   throw InputError(fmt::format(
-      "device \"{}\" is not known{}{}; perfpred-devices lists those that are, and --device-file takes a row "
+      "device \"{}\" is not known{}{}; perfpred-devices lists those that are, and a device file takes a row "
       "of another",
       shown(text), meant ? fmt::format(" (did you mean \"{}\"?)", *meant) : "",
       nearest.empty() ? "" : "; the nearest are " + listed(nearest)));
@@ -503,6 +503,17 @@ std::string peak_precisions(const Device& device) {
     if (device.matrix_flops(precision)) known.push_back(to_string(precision));
   }
   return known.empty() ? "no precision" : fmt::format("{}", fmt::join(known, ", "));
+}
+
+std::string unknown_device(std::string_view name) {
+  const ResolvedDevice device = built_in_devices().resolve(name);
+  try {
+    (void)device.full_name();
+    return {};
+  } catch (const InputError& error) {
+    if (device.origin == DeviceOrigin::ambiguous) throw;
+    return fmt::format("{}; its runs answer for this name alone", error.what());
+  }
 }
 
 const std::vector<std::string>& device_columns() {

@@ -33,6 +33,10 @@ void keep_own(std::vector<Device>& kept, Device device);
 /// differs only in case and punctuation, or another name of the same device. Nothing if none does.
 [[nodiscard]] std::optional<std::string> find_name(const ResolvedDevice& asked, const std::set<std::string>& names);
 
+/// Why runs under this name of a device answer for the name alone: no catalogue has it. Empty for one that it has.
+/// @throws InputError for a name that several devices share
+[[nodiscard]] std::string unknown_device(std::string_view name);
+
 /// What the kernel calls this machine's CPU; empty if it does not say.
 [[nodiscard]] const std::string& cpu_model_name();
 

@@ -201,7 +201,8 @@ class Replay {
     estimate.tensors = {peak_, peak_};
     raise(estimate.tensors, caching_ ? tensor_errors : cpu_errors, peak_ - fixed);
     estimate.context = job_.context_bytes;
-    if (!caching_) {
+    if (job_.other_allocator && job_.unpacks_nf4) raise(estimate.tensors, nf4_errors, peak_ - fixed);
+    if (!caching_ || job_.other_allocator) {
       estimate.reserved = estimate.tensors;
     } else {
       const std::int64_t reserved = memory_.reserved();
@@ -215,7 +216,7 @@ class Replay {
     }
     estimate.device = {estimate.reserved.p50 + estimate.context,
                        estimate.reserved.upper + std::max(estimate.context, caching_ ? context_upper_bytes : 0)};
-    if (caching_ && job_.lengths_vary) keep_blocks(estimate);
+    if (caching_ && !job_.other_allocator && job_.lengths_vary) keep_blocks(estimate);
     const std::int64_t held = fixed + estimate.gradients + estimate.activations + estimate.loader;
     estimate.workspace = estimate.reserved.p50 - held;
     estimate.peak_bytes = estimate.device.p50;
@@ -453,6 +454,7 @@ std::optional<TrainingJob> TrainingJob::of(const Workload& workload, const Devic
   if (!job) return job;
   job->threads = workload.threads.value_or(job->threads);
   job->lengths_vary = workload.padding == Padding::padded;
+  job->other_allocator = device.kind == DeviceKind::gpu && workload.software != Software::pytorch;
   job->unpacks_nf4 = workload.weights == Weights::nf4;
   job->device_bytes = device.usable_bytes().value_or(0);
   return job;

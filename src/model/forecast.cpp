@@ -58,13 +58,15 @@ std::optional<Bound> bound_of(const std::vector<TimeTerm>& breakdown, double epo
   return largest->second > 0 ? std::optional(largest->first) : std::nullopt;
 }
 
-/// A step of `batch_size` samples, from an epoch whose last step has fewer, or from an epoch without that one.
+/// A step of `batch_size` samples, from an epoch whose last step has fewer, or from an epoch without that one; of an
+/// epoch that has fewer samples, its only step. Of a captured step no smaller one is known: its last one is a share.
 /// @param predict  the epoch of a workload on the same device
 Quantiles step_of(const Workload& workload, const Quantiles& epoch,
                   const std::function<Quantiles(const Workload&)>& predict) {
   const EpochSteps steps = epoch_steps(workload);
-  if (steps.full == 0) return epoch;
-  if (steps.rest == 0 || steps.hide_the_last()) return scaled(epoch, 1 / steps.by_samples());
+  const bool by_share = is_captured_step(workload.network);
+  if (steps.full == 0 && !by_share) return epoch;
+  if (steps.rest == 0 || steps.hide_the_last() || by_share) return scaled(epoch, 1 / steps.by_samples());
   Workload whole = workload;
   whole.train_images = steps.full * steps.samples;
   return scaled(predict(whole), 1 / static_cast<double>(steps.full));
@@ -147,9 +149,12 @@ void add_limits(Forecast& job, const OpGraph& neutral, const ExecutedStep& step,
 
 Forecast forecast(const TimeRegressor& model, const Workload& workload, const JobTerms& terms) {
   check(terms);
-  const std::shared_ptr<const ExecutedStep> written = executed_step(workload, DeviceKind::other);
-  const OpGraph& step = written->graph();
-  const OpGraph* of_file = is_file_network(workload.network) ? &step : nullptr;  // such steps are not kept
+  const bool of_a_file = is_file_network(workload.network);
+  // Runs of a file's network answer without its graph; whoever asks an op model is told that it is missing.
+  const bool has_step = !of_a_file || find_graph(workload).has_value();
+  const std::shared_ptr<const ExecutedStep> written =
+      has_step ? executed_step(workload, DeviceKind::other) : std::shared_ptr<const ExecutedStep>();
+  const OpGraph* of_file = of_a_file && written ? &written->graph() : nullptr;  // such steps are not kept
   const ResolvedDevice device = model.devices().resolve(workload.device);
   std::vector<TimeTerm> breakdown;
   JobVariants variants(model, &device, of_file);
@@ -161,19 +166,21 @@ Forecast forecast(const TimeRegressor& model, const Workload& workload, const Jo
   job.step_sec = step_of(workload, job.prediction.time_sec,
                          [&](const Workload& whole) { return unstated.widen(variants.predict(whole).time_sec); });
   job.breakdown = std::move(breakdown);
+  job.bound = bound_of(job.breakdown, job.prediction.time_sec.p50);
+  if (const std::int64_t positions = positions_of_sample(workload); positions > 0) {
+    job.tokens_per_sec = scaled(job.images_per_sec, static_cast<double>(positions));
+  }
+  if (!written) return job;
+
+  const OpGraph& step = written->graph();
   const std::int64_t unknown = step.totals(OpKind::unknown).bytes();
   if (unknown > 0) job.unknown_bytes = static_cast<double>(unknown) / static_cast<double>(step.totals().bytes());
-  job.bound = bound_of(job.breakdown, job.prediction.time_sec.p50);
-
   Device on;
   on.kind = device.kind(workload.threads.has_value());
   if (device.origin == DeviceOrigin::this_cpu && job.prediction.provenance == Provenance::runs) {
     on = Device::this_cpu();  // runs answered: whether its rates are known makes no difference
   } else if (device.device != nullptr) {
     on = *device.device;
-  }
-  if (const std::int64_t positions = positions_of_sample(workload); positions > 0) {
-    job.tokens_per_sec = scaled(job.images_per_sec, static_cast<double>(positions));
   }
   add_limits(job, step, *executed_step(workload, on.kind, of_file), on, workload, terms);
   return job;

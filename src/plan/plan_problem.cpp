@@ -138,7 +138,7 @@ class ProblemBuilder {
                       : fmt::format("no run reaches an accuracy of {}: no row has one", *request_.min_acc));
     }
     if (skipped_) {
-      throw InputError(request_.value == PlanValue::accuracy ? "no row has an accuracy; plan for throughput"
+      throw InputError(request_.value == PlanValue::accuracy ? "no row has an accuracy; plan for throughput (value thr)"
                                                              : "no row has a throughput; plan for accuracy");
     }
   }

@@ -1,19 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/run_plan.h>
 
+#include <algorithm>
+
 #include "plan/plan_problem.h"
 #include "text/csv.h"
 #include "text/files.h"
 #include "workload/workload_columns.h"
+#include "workload/workload_labels.h"
 
 namespace perfpred {
 
+namespace {
+
+RunPlan plan_of(const PlanProblem& problem) {
+  RunPlan plan = solve(problem);
+  std::vector<Workload> workloads;
+  for (const PlanCandidate& candidate : problem.candidates) {
+    const auto run = std::find_if(candidate.begin(), candidate.end(), [](const auto& one) { return one.has_value(); });
+    if (run != candidate.end()) workloads.push_back((*run)->workload);
+  }
+  for (const WorkloadColumn* field : differing_fields(workloads, {})) plan.fields.emplace_back(field->name);
+  return plan;
+}
+
+}  // namespace
+
 RunPlan plan_runs(std::span<const AggregateRow> rows, const PlanRequest& request) {
-  return solve(to_problem(rows, request, nullptr));
+  return plan_of(to_problem(rows, request, nullptr));
 }
 
 RunPlan plan_runs(std::span<const AggregateRow> rows, const PlanRequest& request, const TimeRegressor& model) {
-  return solve(to_problem(rows, request, &model));
+  return plan_of(to_problem(rows, request, &model));
 }
 
 void write_plan(const std::string& path, const RunPlan& plan) {

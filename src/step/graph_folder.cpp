@@ -72,6 +72,11 @@ std::optional<StepFile> find_graph(const std::string& network, const std::string
   return std::nullopt;
 }
 
+std::optional<StepFile> find_graph(const Workload& workload) {
+  return find_graph(workload.network,
+                    fmt::format("{}_{}", to_string(workload.optimizer), to_string(workload.precision)));
+}
+
 std::int64_t batches_per_step(const Workload& workload) {
   if (!is_captured_step(workload.network)) return workload.accumulate;
   const auto file = find_graph(workload.network);

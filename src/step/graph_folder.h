@@ -16,6 +16,9 @@ namespace perfpred {
 [[nodiscard]] PERFPRED_API std::optional<StepFile> find_graph(const std::string& network,
                                                               const std::string& variant = {});
 
+/// That of the workload's network, trained as it is.
+[[nodiscard]] PERFPRED_API std::optional<StepFile> find_graph(const Workload& workload);
+
 /// Batches whose gradients a step accumulates: StepFile::batches() of a captured step whose file is known, else
 /// Workload::accumulate.
 [[nodiscard]] PERFPRED_API std::int64_t batches_per_step(const Workload& workload);

@@ -230,8 +230,7 @@ OpGraph Workload::graph() const {
     return training_step(build_network(*this),
                          {optimizer, precision, optimizer_impl, layout, weights, checkpoint, accumulate, loss});
   }
-  const std::string variant = fmt::format("{}_{}", to_string(optimizer), to_string(precision));
-  if (const auto file = find_graph(network, variant)) {
+  if (const auto file = find_graph(*this)) {
     const auto refuse = [this](const std::string& why) {
       throw InputError(fmt::format("network {} {}", shown(network), why));
     };

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "catalogue/device_table.h"
 #include "runs/run_row.h"
 #include "text/csv.h"
 #include "text/enum_names.h"
@@ -25,8 +26,11 @@ std::vector<std::string> add_log(Aggregator& aggregator, const std::string& file
   of_log.add(run);
   if (!aggregator.merge(of_log)) return {file + ": skipped, since its run is in an earlier input"};
   table += csv_line(run_fields(run));
-  if (run.note.empty()) return {};
-  return {fmt::format("{}: {}", file, run.note)};
+  std::vector<std::string> notes;
+  const std::string unknown = run.workload.threads ? std::string() : unknown_device(run.workload.device);
+  if (!unknown.empty()) notes.push_back(unknown);  // CPUs are called by their models
+  if (!run.note.empty()) notes.push_back(fmt::format("{}: {}", file, run.note));
+  return notes;
 }
 
 }  // namespace
@@ -39,7 +43,7 @@ Timing parse_counted(std::string_view text, std::string_view name) {
 
 Aggregator aggregate(const AggregateInputs& inputs, std::vector<std::string>& notes) {
   if (inputs.runs.empty() && inputs.logs.empty() && inputs.merge.empty() && inputs.from.empty()) {
-    throw InputError("one of --runs, --logs, --from, --merge is required");
+    throw InputError("one of runs (--runs), logs, from, merge is required");
   }
   Aggregator aggregator(parse_label(inputs.label));
   const auto note = [&notes](const std::vector<std::string>& more) {

@@ -37,15 +37,14 @@ class Adviser {
     terms_.unstated.clear();  // advice says medians
   }
 
-  /// Adds what the changes save, if the network can have them on the device and they save something.
+  /// Adds what the changes save, if the network can have them on the device and they help.
   /// @returns the verdict of the changed job, nothing if it is not added
   std::optional<MemoryVerdict> offer(const Changes& changes, MemoryVerdict worst = MemoryVerdict::does_not_fit) {
     const std::optional<Forecast> other = changed(changes, false);
     return other ? add(changes, *other, worst) : std::nullopt;
   }
 
-  /// Each of the changes that are not in force alone; those that save more together with those before, until the job
-  /// fits.
+  /// Each of the changes that are not in force alone; those that help together with those before, until the job fits.
   /// @param together  of an earlier chain; those of this one are added
   /// @param fits      with the changes together
   void offer_chain(const std::vector<Changes>& steps, Changes& together, bool& fits) {
@@ -59,8 +58,8 @@ class Adviser {
         all.push_back(change);
       }
       const std::optional<Forecast> other = fits ? std::nullopt : changed(all, false);
-      if (!other || !other->memory || other->memory->peak_bytes >= least_bytes_) continue;
-      least_bytes_ = other->memory->peak_bytes;
+      if (!other || !other->memory || !helps(*other, best_)) continue;
+      best_ = *other;
       if (!together.empty()) add(all, *other, MemoryVerdict::does_not_fit);
       fits = other->verdict == MemoryVerdict::fits;
       together = std::move(all);
@@ -92,10 +91,19 @@ class Adviser {
   [[nodiscard]] std::vector<FitAdvice> take() { return std::move(advice_); }
 
  private:
+  /// Whether a job takes so much less than another that it fits better, or frees a fair part of what that one lacks.
+  static bool helps(const Forecast& job, const Forecast& than) {
+    constexpr double fair_part = 0.05;
+    if (job.verdict < than.verdict) return true;
+    const auto freed = static_cast<double>(than.memory->peak_bytes - job.memory->peak_bytes);
+    const auto lacking = static_cast<double>(than.memory->device.upper - *than.usable_bytes);
+    return freed > 0 && freed >= fair_part * lacking;
+  }
+
   std::optional<MemoryVerdict> add(const Changes& changes, const Forecast& other, MemoryVerdict worst) {
     if (!other.verdict || *other.verdict > worst) return std::nullopt;
     const bool of_device = !changes.empty() && changes.front().field == "device";
-    if (!of_device && other.memory->peak_bytes >= job_.memory->peak_bytes) return std::nullopt;
+    if (!of_device && !helps(other, job_)) return std::nullopt;
     std::string change = text_of(changes);
     const auto is_it = [&](const FitAdvice& given) { return given.change == change; };
     if (std::any_of(advice_.begin(), advice_.end(), is_it)) return other.verdict;
@@ -121,21 +129,36 @@ class Adviser {
   const Workload& workload_;
   JobTerms terms_;
   const Forecast& job_;
-  std::int64_t least_bytes_ = job_.memory->peak_bytes;  // with the changes of chains together
+  Forecast best_ = job_;  // of the changes of chains together
   std::vector<FitAdvice> advice_;
 };
 
+/// bf16, or fp16 where the job has it or its device no bf16.
+const char* half_type(const TimeRegressor& model, const Workload& workload) {
+  if (workload.precision == Precision::fp16) return "fp16";
+  const auto& devices = model.devices().devices();
+  const bool lacks_bf16 = std::any_of(devices.begin(), devices.end(), [&](const Device& device) {
+    return device.name == workload.device && !device.matrix_flops(Precision::bf16);
+  });
+  return lacks_bf16 ? "fp16" : "bf16";
+}
+
 /// What trains the same parameters, then what trains an adapter in their place, or beside fewer bits of them.
-void offer_methods(Adviser& adviser, const Workload& workload) {
+void offer_methods(Adviser& adviser, const TimeRegressor& model, const Workload& workload) {
   std::vector<Changes> same = {{{"checkpoint", "all"}}}, others;
   if (workload.optimizer == Optimizer::adam) same.push_back({{"optimizer", "adam8bit"}});
   if (workload.optimizer == Optimizer::adamw) same.push_back({{"optimizer", "adamw8bit"}});
+  same.push_back({{"loss", "chunked"}});  // last: the logits are the peak once the rest is small
   const bool sequences = workload.input.size() == 1, packed = workload.weights >= Weights::nf4;
-  for (const char* type : {workload.precision == Precision::fp16 ? "fp16" : "bf16", "nf4"}) {
+  const char* half = half_type(model, workload);
+  for (const char* type : {half, "nf4"}) {
     if (!sequences || (packed && type != std::string_view("nf4"))) continue;
-    const bool lora = workload.adapter.empty();
-    others.push_back(lora ? Changes{{"adapter", "lora:r=16,targets=all"}, {"weights", type}}
-                          : Changes{{"weights", type}});
+    Changes changes = {{"weights", type}};
+    if (workload.adapter.empty()) changes.insert(changes.begin(), {"adapter", "lora:r=16,targets=all"});
+    // Packed weights are unpacked to the type in which products are computed.
+    const bool in_half = workload.precision == Precision::bf16 || workload.precision == Precision::fp16;
+    if (type != half && !in_half) changes.push_back({"precision", half});
+    others.push_back(std::move(changes));
   }
   Changes together;
   bool fits = false;
@@ -178,7 +201,7 @@ std::vector<FitAdvice> fit_advice(const TimeRegressor& model, const Workload& wo
   if (!job.verdict || *job.verdict == MemoryVerdict::fits) return {};
   Adviser adviser(model, workload, terms, job);
   adviser.offer_batches({});
-  offer_methods(adviser, workload);
+  offer_methods(adviser, model, workload);
   for (const Device* device : larger_devices(model, workload, job, prices)) {
     if (adviser.offer({{"device", device->name}}) == MemoryVerdict::fits) break;
   }

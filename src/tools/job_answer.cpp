@@ -26,41 +26,29 @@ std::string key_without(const Workload& workload, const std::vector<std::string>
   return key;
 }
 
-/// What `answer` gives for each workload.
-template <class Answer>
-auto answered(std::span<AskedRow> rows, const std::function<void(const Workload&)>& prepare, const Answer& answer) {
-  std::vector<std::optional<decltype(answer(*rows.front().workload))>> answers(rows.size());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (!rows[i].workload) continue;
-    try {
-      prepare(*rows[i].workload);
-      answers[i] = answer(*rows[i].workload);
-    } catch (const InputError& error) {
-      rows[i].error = rows[i].place + error.what();
-    }
-  }
-  check_some(rows);
-  return answers;
-}
-
 }  // namespace
 
 std::vector<std::optional<JobAnswer>> answer_rows(const TimeRegressor& model, std::span<AskedRow> rows,
-                                                  const AskedTerms& terms, bool images_given,
+                                                  AskedTerms terms, bool images_given,
                                                   const std::function<void(const Workload&)>& prepare) {
   std::set<std::string> devices;
   for (const AskedRow& row : rows) {
     if (row.workload) devices.insert(row.workload->device);
   }
   if (!terms.job.price_per_hour) check_priced(terms.prices, devices);
-  return answered(rows, prepare,
-                  [&](const Workload& workload) { return answer_job(model, workload, terms, images_given); });
-}
-
-std::vector<std::optional<Prediction>> predict_rows(const TimeRegressor& model, std::span<AskedRow> rows,
-                                                    const AskedTerms& terms,
-                                                    const std::function<void(const Workload&)>& prepare) {
-  return answered(rows, prepare, [&](const Workload& workload) { return model.predict(terms.applied_to(workload)); });
+  std::vector<std::optional<JobAnswer>> answers(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].workload) continue;
+    terms.job.unstated = rows[i].unstated;
+    try {
+      prepare(*rows[i].workload);
+      answers[i] = answer_job(model, *rows[i].workload, terms, images_given);
+    } catch (const InputError& error) {
+      rows[i].error = rows[i].place + error.what();
+    }
+  }
+  check_some(rows);
+  return answers;
 }
 
 std::string unanswered_text(std::span<const AskedRow> rows) {
@@ -82,7 +70,7 @@ Workload AskedTerms::applied_to(Workload workload) const {
   if (!train_tokens) return workload;
   const std::int64_t positions = positions_of_sample(workload);
   if (positions == 0) {
-    throw InputError("train_tokens is for networks of sequences; --train-images says how many samples an epoch has");
+    throw InputError("train_tokens is for networks of sequences; train_images says how many samples an epoch has");
   }
   workload.train_images = parts_needed(*train_tokens, positions);
   return workload;

@@ -48,18 +48,13 @@ struct AskedTerms {
 [[nodiscard]] JobAnswer answer_job(const TimeRegressor& model, const Workload& workload, const AskedTerms& terms,
                                    bool images_given);
 
-/// answer_job() of each row that has a workload; nothing for the others and for those that it refuses, whose error says
-/// why.
+/// answer_job() of each row that has a workload, with what the row left unstated; nothing for the others and for those
+/// that it refuses, whose error says why.
 /// @param prepare  called before each answer; an InputError of it is the row's, too
 /// @throws InputError, the first error, if no row has an answer; if there are prices and none is of a row's device
 [[nodiscard]] std::vector<std::optional<JobAnswer>> answer_rows(const TimeRegressor& model, std::span<AskedRow> rows,
-                                                                const AskedTerms& terms, bool images_given,
+                                                                AskedTerms terms, bool images_given,
                                                                 const std::function<void(const Workload&)>& prepare);
-
-/// The same with the predictions alone, which need no graph where runs answer.
-[[nodiscard]] std::vector<std::optional<Prediction>> predict_rows(const TimeRegressor& model, std::span<AskedRow> rows,
-                                                                  const AskedTerms& terms,
-                                                                  const std::function<void(const Workload&)>& prepare);
 
 /// `2 of 10 rows have no answer; the first: configs.csv:3: ...`; empty if all have one.
 [[nodiscard]] std::string unanswered_text(std::span<const AskedRow> rows);

@@ -150,12 +150,7 @@ void ModelRequests::name_devices(std::vector<SweptField>& fields) const {
 }
 
 std::vector<std::string> ModelRequests::unstated(const std::vector<SweptField>& fields) const {
-  std::vector<std::string> missing;
-  for (const WorkloadColumn& column : workload_columns()) {
-    const std::string name(column.name);
-    if (!is_given(fields, name) && !is_given(given_, name)) missing.push_back(name);
-  }
-  return missing;
+  return unstated_fields({&fields, &given_});
 }
 
 }  // namespace perfpred

@@ -37,7 +37,7 @@ class ModelRequests {
   [[nodiscard]] const DeviceCatalogue& catalogue() const { return model_.devices(); }
 
   /// JobTerms::unstated of a request with these fields beside the given ones.
-  [[nodiscard]] std::vector<std::string> unstated(const std::vector<SweptField>& fields = {}) const;
+  [[nodiscard]] std::vector<std::string> unstated(const std::vector<SweptField>& fields) const;
 
  private:
   [[nodiscard]] std::vector<std::string> all_gpus() const;  ///< that compute in the given precision

@@ -20,7 +20,9 @@ namespace {
 
 using nlohmann::json;
 
-json to_json(const PlannedRun& run, const PlanTerms& terms) {
+json to_json(const PlannedRun& run, const RunPlan& plan, const PlanTerms& terms) {
+  json fields = json::object();
+  for (const std::string& field : plan.fields) fields[field] = field_text(run.workload, field);
   return {{"key", run.workload.key()},
           {"depth", or_null(run.workload.depth())},
           {"base_filters", or_null(run.workload.base_filters())},
@@ -32,12 +34,13 @@ json to_json(const PlannedRun& run, const PlanTerms& terms) {
           {"in_domain", run.reason == DomainViolation::none},
           {"reason", to_string(run.reason)},
           {"provenance", run.provenance ? json(to_string(*run.provenance)) : json()},
+          {"fields", std::move(fields)},
           {"price", or_null(terms.price(run))}};
 }
 
 /// Of a run that is not in the plan, and starts nowhere.
-json unscheduled_json(const PlannedRun& run, const PlanTerms& terms) {
-  json row = to_json(run, terms);
+json unscheduled_json(const PlannedRun& run, const RunPlan& plan, const PlanTerms& terms) {
+  json row = to_json(run, plan, terms);
   row.erase("start_sec");
   return row;
 }
@@ -223,18 +226,18 @@ json to_json(const RunPlan& plan, const PlanTerms& terms) {
                    {"left_out", json::array()},
                    {"price", or_null(terms.price(plan))}};
   if (!terms.currency().empty()) document["currency"] = terms.currency();
-  for (const PlannedRun& run : plan.runs) document["items"].push_back(to_json(run, terms));
+  for (const PlannedRun& run : plan.runs) document["items"].push_back(to_json(run, plan, terms));
   for (const LargerBudget& more : plan.marginal) {
     document["marginal"].push_back({{"budget_sec", terms.budget_sec() + more.extra_sec},
                                     {"value", more.value},
                                     {"value_per_minute", more.value_per_minute}});
   }
   for (const PlannedRun& missed : plan.missed) {
-    document["missed"].push_back(unscheduled_json(missed, terms));
+    document["missed"].push_back(unscheduled_json(missed, plan, terms));
     document["missed"].back()["loss"] = missed.loss;
   }
   for (const PlannedRun& run : plan.pareto) {
-    if (terms.pareto) document["pareto"].push_back(unscheduled_json(run, terms));
+    if (terms.pareto) document["pareto"].push_back(unscheduled_json(run, plan, terms));
   }
   for (const RowLeftOut& row : plan.left_out) {
     document["left_out"].push_back({{"key", row.key}, {"reason", row.reason}});

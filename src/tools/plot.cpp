@@ -18,7 +18,7 @@
 #include "statistics/moments.h"
 #include "text/json.h"
 #include "tools/chart.h"
-#include "tools/workload_labels.h"
+#include "workload/workload_labels.h"
 
 namespace perfpred {
 namespace {

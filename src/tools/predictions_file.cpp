@@ -8,12 +8,14 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <utility>
 
 #include "text/csv.h"
 #include "text/files.h"
 #include "tools/job_answer.h"
-#include "tools/workload_labels.h"
 #include "workload/workload_columns.h"
+#include "workload/workload_labels.h"
 
 namespace perfpred {
 namespace {
@@ -44,6 +46,48 @@ std::vector<std::string> fields_of(const Workload& workload, const Prediction& p
   return fields;
 }
 
+/// What the columns behind the error say of an answer.
+struct AnswerColumn {
+  std::string name;
+  std::function<std::string(const JobAnswer& answer)> text;
+};
+
+/// The columns of a value's quantiles; empty where an answer has none.
+void add_quantiles(std::vector<AnswerColumn>& columns, const std::string& name,
+                   std::optional<Quantiles> (*get)(const JobAnswer& answer)) {
+  using Level = double Quantiles::*;
+  for (const auto& [suffix, level] :
+       {std::pair<const char*, Level>("_p05", &Quantiles::p05), {"_p50", &Quantiles::p50}, {"_p95", &Quantiles::p95}}) {
+    columns.push_back({name + suffix, [get, level = level](const JobAnswer& answer) {
+                         const std::optional<Quantiles> q = get(answer);
+                         return q ? number_text((*q).*level) : std::string();
+                       }});
+  }
+}
+
+const std::vector<AnswerColumn>& answer_columns() {
+  static const std::vector<AnswerColumn> all = [] {
+    using A = JobAnswer;
+    std::vector<AnswerColumn> columns;
+    add_quantiles(columns, "step_sec", [](const A& a) { return std::optional(a.job.step_sec); });
+    add_quantiles(columns, "tokens_per_sec", [](const A& a) { return a.job.tokens_per_sec; });
+    columns.push_back({"memory_bytes", [](const A& a) {
+                         return a.job.memory ? std::to_string(a.job.memory->peak_bytes) : std::string();
+                       }});
+    columns.push_back({"usable_bytes", [](const A& a) {
+                         return a.job.usable_bytes ? std::to_string(*a.job.usable_bytes) : std::string();
+                       }});
+    columns.push_back(
+        {"verdict", [](const A& a) { return a.job.verdict ? std::string(to_string(*a.job.verdict)) : std::string(); }});
+    add_quantiles(columns, "total_sec", [](const A& a) { return std::optional(a.job.total_sec); });
+    add_quantiles(columns, "price", [](const A& a) { return a.job.price; });
+    columns.push_back({"currency", [](const A& a) { return a.currency; }});
+    add_quantiles(columns, "epochs_in_budget", [](const A& a) { return a.job.epochs_in_budget; });
+    return columns;
+  }();
+  return all;
+}
+
 Quantiles read_quantiles(const CsvReader& csv, const std::array<CsvColumn, 3>& columns) {
   const Quantiles q = {csv.positive(columns[0]), csv.positive(columns[1]), csv.positive(columns[2])};
   if (q.p05 > q.p50 || q.p50 > q.p95) {
@@ -56,21 +100,22 @@ Quantiles read_quantiles(const CsvReader& csv, const std::array<CsvColumn, 3>& c
 }  // namespace
 
 void write_predictions(const std::string& path, std::span<const AskedRow> rows,
-                       std::span<const std::optional<Prediction>> predictions) {
-  if (rows.size() != predictions.size()) throw Error("write_predictions: as many predictions as rows are needed");
+                       std::span<const std::optional<JobAnswer>> answers) {
+  if (rows.size() != answers.size()) throw Error("write_predictions: as many answers as rows are needed");
   AtomicFile file(path);
   std::vector<std::string> names = header();
+  const std::size_t before_error = names.size();
   names.emplace_back("error");
+  for (const AnswerColumn& column : answer_columns()) names.push_back(column.name);
   file.write(csv_line(names));
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    std::vector<std::string> fields;
-    if (const auto& workload = rows[i].workload; workload && predictions[i]) {
-      fields = fields_of(*workload, *predictions[i], unknown_fields(*workload, true));
-    } else {
-      fields = rows[i].texts();
-    }
-    fields.resize(names.size() - 1);
+    const auto& answer = answers[i];
+    std::vector<std::string> fields =
+        answer ? fields_of(answer->workload, answer->job.prediction, unknown_fields(answer->workload, true))
+               : rows[i].texts();
+    fields.resize(before_error);
     fields.push_back(rows[i].error);
+    for (const AnswerColumn& column : answer_columns()) fields.push_back(answer ? column.text(*answer) : "");
     file.write(csv_line(fields));
   }
   file.commit();

@@ -10,7 +10,7 @@
 
 #include "model/lognormal.h"
 #include "tools/markdown.h"
-#include "tools/workload_labels.h"
+#include "workload/workload_labels.h"
 
 namespace perfpred {
 namespace {

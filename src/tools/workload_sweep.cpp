@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "network/zoo/zoo.h"
+#include "runs/run_row.h"
 #include "step/graph_folder.h"
 #include "text/csv.h"
 #include "workload/workload_columns.h"
@@ -147,6 +148,18 @@ std::vector<std::string> cells_of(const CsvReader& csv) {
   return cells;
 }
 
+/// Refuses a column that is nearly a field's, whose values would change nothing. Those of a runs.csv are none.
+void check_columns(const CsvReader& csv) {
+  const std::vector<std::string>& others = run_columns();
+  for (const std::string& name : csv.header()) {
+    if (std::find(others.begin(), others.end(), name) != others.end()) continue;
+    const auto meant = meant_field(name);
+    if (!meant || csv.optional(*meant).index) continue;
+    throw InputError(
+        fmt::format("{}column \"{}\" is not known; did you mean {}?", csv.place("").prefix(), shown(name), *meant));
+  }
+}
+
 /// The workloads of a table's rows, filled up by what the options say.
 class ConfigurationReader {
  public:
@@ -154,6 +167,7 @@ class ConfigurationReader {
                       const NameOf& name_of)
       : csv_(csv), bases_(bases), fields_(fields), name_of_(name_of), reader_(csv, bases.front()) {
     for (const SweptField& field : fields) given_.push_back({field, csv.optional(field.name)});
+    for (const std::string& name : unstated_fields({&fields})) ungiven_.push_back(csv.optional(name));
   }
 
   /// Of the row at which the table stands. @throws InputError
@@ -162,6 +176,16 @@ class ConfigurationReader {
     Workload workload = reader_.read(csv_, filled);
     workload.device = filled.device;
     return workload;
+  }
+
+  /// The fields that neither the row at which the table stands nor an option gives.
+  [[nodiscard]] std::vector<std::string> unstated() const {
+    std::vector<std::string> missing;
+    for (const CsvColumn& column : ungiven_) {
+      const bool is_given = !csv_.text(column).empty() || (column.name == "network" && !csv_.text(config_).empty());
+      if (!is_given) missing.push_back(column.name);
+    }
+    return missing;
   }
 
   /// @throws InputError for an option without effect on any row
@@ -198,6 +222,7 @@ class ConfigurationReader {
   CsvColumn network_ = csv_.optional("network"), config_ = csv_.optional("config"), device_ = csv_.optional("device"),
             images_ = csv_.optional("train_images");
   std::vector<GivenField> given_;
+  std::vector<CsvColumn> ungiven_;  // fields that no option gives
 };
 
 }  // namespace
@@ -205,6 +230,15 @@ class ConfigurationReader {
 bool is_given(const std::vector<SweptField>& fields, std::string_view name) {
   return std::any_of(fields.begin(), fields.end(),
                      [&](const SweptField& field) { return field.name == name && !field.values.empty(); });
+}
+
+std::vector<std::string> unstated_fields(std::initializer_list<const std::vector<SweptField>*> lists) {
+  std::vector<std::string> missing;
+  for (const WorkloadColumn& column : workload_columns()) {
+    const auto gives = [&](const std::vector<SweptField>* fields) { return is_given(*fields, column.name); };
+    if (std::none_of(lists.begin(), lists.end(), gives)) missing.emplace_back(column.name);
+  }
+  return missing;
 }
 
 SweptField with_configs(SweptField field) {
@@ -301,9 +335,13 @@ std::vector<AskedRow> sweep_rows(std::span<const Workload> bases, const std::vec
       throw InputError(fmt::format("{} is given, but only cifar_cnn has it", field.name));
     }
   }
+  const std::vector<std::string> unstated = unstated_fields({&fields});
   std::vector<AskedRow> rows;
   for (const NetworkName& name : names) {
-    for (AskedRow& row : sweep_network(bases, name, fields, name_of)) rows.push_back(std::move(row));
+    for (AskedRow& row : sweep_network(bases, name, fields, name_of)) {
+      row.unstated = unstated;
+      rows.push_back(std::move(row));
+    }
   }
   return rows;
 }
@@ -317,6 +355,7 @@ std::vector<AskedRow> configuration_rows(const std::string& path, std::span<cons
                                          const std::vector<SweptField>& fields, const NameOf& name_of) {
   check_single(fields);
   CsvReader csv(path);
+  check_columns(csv);
   ConfigurationReader reader(csv, bases, fields, name_of);
   std::vector<AskedRow> rows;
   bool any = false;
@@ -325,6 +364,7 @@ std::vector<AskedRow> configuration_rows(const std::string& path, std::span<cons
     row.place = csv.place("").prefix();
     try {
       row.workload = reader.read();
+      row.unstated = reader.unstated();
       any = true;
     } catch (const InputError& error) {
       const std::string what = error.what();

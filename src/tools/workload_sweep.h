@@ -22,6 +22,9 @@ struct SweptField {
 /// Whether one of the fields has this name, and a value.
 [[nodiscard]] bool is_given(const std::vector<SweptField>& fields, std::string_view name);
 
+/// The fields of a workload that none of the lists gives (JobTerms::unstated).
+[[nodiscard]] std::vector<std::string> unstated_fields(std::initializer_list<const std::vector<SweptField>*> lists);
+
 /// The first of the workloads that has this network, of `cifar_cnn` one of any sizes, with the network replaced as
 /// with_field() does; else the first one with its network replaced
 /// and, of a file that is known (add_graphs()), with the precision of a captured step, else with the file's input.
@@ -49,10 +52,11 @@ struct SweptField {
 
 /// A row of a table, or a combination of the values of a sweep, and why it is no workload or has no answer.
 struct AskedRow {
-  std::string place;                 ///< `configs.csv:3: `; empty in a sweep
-  std::optional<Workload> workload;  ///< none if there is no such one
-  std::vector<std::string> fields;   ///< as asked, in the order of workload_columns(), where there is no workload
-  std::string error;                 ///< one line, with the place; empty if nothing is wrong
+  std::string place;                       ///< `configs.csv:3: `; empty in a sweep
+  std::optional<Workload> workload;        ///< none if there is no such one
+  std::vector<std::string> fields;         ///< as asked, in the order of workload_columns(), where there is no workload
+  std::string error;                       ///< one line, with the place; empty if nothing is wrong
+  std::vector<std::string> unstated = {};  ///< JobTerms::unstated
 
   /// A field as it was asked for.
   [[nodiscard]] std::string text(std::string_view field) const;
@@ -85,8 +89,8 @@ using NameOf = std::function<std::string(const std::string& device)>;  ///< the 
 /// The configurations of a table, one a row, its columns named as the fields of a key. Missing fields are taken from
 /// `fields` (one value each), then from with_network(), or the first of `bases` where no network is given.
 /// @param name_of  empty: the device of that name
-/// @throws InputError for a file that is no table, for a field with several values, or one that is asked for and that
-/// no row takes
+/// @throws InputError for a file that is no table, for a column whose name is nearly a field's, for a field with
+/// several values, or one that is asked for and that no row takes
 [[nodiscard]] std::vector<AskedRow> configuration_rows(const std::string& path, std::span<const Workload> bases,
                                                        const std::vector<SweptField>& fields,
                                                        const NameOf& name_of = {});

@@ -120,10 +120,10 @@ namespace {
 void check_quantization(const Workload& workload) {
   const TransformerDescription* file = is_config(workload.network) ? find_config(workload.network) : nullptr;
   if (file == nullptr || file->quantization.empty() || workload.weights != Weights::as_precision) return;
-  throw InputError(fmt::format(
-      "network {} has a quantization_config ({}): --weights says in what type its weights are (int4 of GPTQ, "
-      "nf4, int8, or bf16 if they are unpacked)",
-      shown(workload.network), file->quantization));
+  throw InputError(
+      fmt::format("network {} has a quantization_config ({}): weights says in what type its weights are (int4 of GPTQ, "
+                  "nf4, int8, or bf16 if they are unpacked)",
+                  shown(workload.network), file->quantization));
 }
 
 }  // namespace
@@ -206,7 +206,7 @@ void check_cifar_cnn(const Workload& w) {
 void check_weights(const Workload& w) {
   const bool packed = w.weights >= Weights::nf4;
   if (packed && w.adapter.empty()) {
-    throw InputError(fmt::format("weights {} are frozen: without an adapter nothing is trained (--adapter lora:r=16)",
+    throw InputError(fmt::format("weights {} are frozen: without an adapter nothing is trained (adapter lora:r=16)",
                                  to_string(w.weights)));
   }
   const bool in_other_half = (w.precision == Precision::fp16 && w.weights == Weights::bf16) ||
@@ -224,8 +224,8 @@ void Workload::validate() const {
   if (device.empty()) throw InputError("device is empty; an unknown one is \"unknown\"");
   check_ranges(*this);
   if (input.empty()) {
-    throw InputError(fmt::format("input is missing: network {} has no usual one (--input 2048 is a sequence length)",
-                                 shown(network)));
+    throw InputError(
+        fmt::format("input is missing: network {} has no usual one (input 2048 is a sequence length)", shown(network)));
   }
   if (is_cifar_cnn(network)) check_cifar_cnn(*this);
   const bool has_fused =

@@ -15,6 +15,7 @@
 #include "network/zoo/cifar_cnn.h"
 #include "network/zoo/pretrained.h"
 #include "network/zoo/zoo.h"
+#include "text/nearest_name.h"
 
 namespace perfpred {
 namespace {
@@ -138,7 +139,10 @@ void check_least(std::string_view name, std::int64_t value, std::int64_t least) 
 /// 0 for none.
 std::int64_t parse_checkpoint(std::string_view text, const ValuePlace& place) {
   if (text == "none") return 0;
-  return text == "all" ? 1 : parse_positive_integer(text, place);
+  if (text == "all") return 1;
+  if (text.empty() || text.find_first_not_of("0123456789") != std::string_view::npos)
+    throw_bad_value(place, text, "none, all or a positive integer");
+  return parse_positive_integer(text, place);
 }
 
 std::string checkpoint_text(const Workload& w) {
@@ -256,7 +260,26 @@ const WorkloadColumn& workload_column(std::string_view field) {
   for (const WorkloadColumn& column : workload_columns()) {
     if (column.name == field) return column;
   }
+  if (const auto meant = meant_field(field))
+    throw InputError(fmt::format("field \"{}\" is not known; did you mean {}?", shown(field), *meant));
   throw_bad_value({{}, 0, "field"}, field, fmt::format("one of {}", fmt::join(names_of(workload_columns()), ", ")));
+}
+
+std::optional<std::string_view> meant_field(std::string_view name) {
+  constexpr std::size_t shortest = 3, letters_per_slip = 4;
+  const std::string typed = bare(name);
+  if (typed.size() < shortest) return std::nullopt;
+  std::size_t least = std::max<std::size_t>(1, typed.size() / letters_per_slip) + 1;
+  std::optional<std::string_view> meant;
+  for (const WorkloadColumn& column : workload_columns()) {
+    const std::string spelling = bare(column.name);
+    const bool is_first_word = column.name.starts_with(std::string(name) + "_");
+    const std::size_t slips = is_first_word ? 0 : edit_distance(typed, spelling);
+    if (slips >= least) continue;
+    least = slips;
+    meant = column.name;
+  }
+  return meant;
 }
 
 void check_ranges(const Workload& workload) {

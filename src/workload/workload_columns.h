@@ -52,8 +52,10 @@ struct WorkloadColumn : Column<Workload>, FieldTraits {
 
 /// All fields, in the order in which a key has them.
 [[nodiscard]] const std::vector<WorkloadColumn>& workload_columns();
-/// @throws InputError if there is no such field
+/// @throws InputError if there is no such field, naming the one that is meant
 [[nodiscard]] const WorkloadColumn& workload_column(std::string_view name);
+/// The field that a name means which is nearly its own (`batchsize`, `lyaout`, `batch`); nothing for other names.
+[[nodiscard]] std::optional<std::string_view> meant_field(std::string_view name);
 
 /// The columns of measured rows: `first`, the workload's mandatory ones, `results`, its others, `ours`.
 template <class Row>

@@ -148,12 +148,23 @@ TEST(AggregateProgram, ReadsLogsOfOtherSoftware) {
   EXPECT_EQ(runs[0].epoch_times.size(), 4U);
 
   expect_refusal(aggregate({"--from", log("keras.csv"), "--network", "resnet18"}), 2,
-                 "keras.csv: does not say batch_size, train_images, optimizer, precision, device: give --batch-size, "
-                 "--train-images, --optimizer, --precision, --device");
+                 "keras.csv: does not say batch_size, train_images, optimizer, precision, device: give them");
   expect_refusal(from({"--from", log("lightning_untimed.csv")}), 2, "times nothing without the callback");
   expect_refusal(from({"--from", log("torch.tfevents"), "--batch-size", "1", "--counted", "images"}), 2, "--counted");
   expect_refusal(aggregate({"--runs", folder.file("runs.csv"), "--device", "T4"}), 2, "--device requires --from");
   expect_refusal(aggregate({"--runs", log("ultralytics.csv")}), 2, "logs of other software are for --from");
+
+  // A device of no catalogue has runs under its own name; a name that several share says not whose they are.
+  const auto on = [&](const std::string& device) {
+    return aggregate({"--from", log("keras.csv"), "--network", "resnet18", "--batch-size", "32", "--train-images",
+                      "512", "--optimizer", "sgd", "--precision", "fp32", "--device", device});
+  };
+  expect_refusal(on("H100"), 2, "device \"H100\" may be any of H100-PCIe-80GB, ");
+  const Finished own = on("My card");
+  EXPECT_EQ(own.exit_code, 0);
+  EXPECT_THAT(own.err, HasSubstr("device \"My card\" is not known"));
+  EXPECT_THAT(own.err, HasSubstr("; its runs answer for this name alone"));
+  EXPECT_THAT(on("nvidia t4").err, ::testing::Not(HasSubstr("is not known")));
 }
 
 TEST(AggregateProgram, BadFilesAreOneLineAndNoOutput) {

@@ -201,6 +201,11 @@ TEST_F(CapturedStep, IsPredictedInSecondsAStep) {
   EXPECT_DOUBLE_EQ(epoch["time_sec"]["p50"].get<double>(), 1000 * epoch["step_sec"]["p50"].get<double>());
   EXPECT_THAT(epoch["key"].get<std::string>(), HasSubstr(";input=;classes=;train_images=8000;optimizer=;"));
   EXPECT_EQ(with_epoch, epoch);
+  // Of fewer samples than a step has, a share of it is taken; the step is what it was.
+  const json on_t4 = answer({program("predict"), "--step", file, "--device", "T4"}),
+             few = answer({program("predict"), "--step", file, "--device", "T4", "--train-images", "4"});
+  EXPECT_DOUBLE_EQ(few["step_sec"]["p50"].get<double>(), on_t4["step_sec"]["p50"].get<double>());
+  EXPECT_DOUBLE_EQ(few["time_sec"]["p50"].get<double>(), on_t4["step_sec"]["p50"].get<double>() / 2);
   const std::string table = folder_.file("predictions.csv");
   answer({program("predict"), "--model", model, "--step", file, "--train-images", "8000", "--out", table});
   EXPECT_THAT(testing::slurp(table), HasSubstr(",,,8,,,8000,,fp32,"));

@@ -143,6 +143,53 @@ TEST(Fit, ALoRAThatDoesNotFitIsToldOfQLoRA) {
   EXPECT_TRUE(advises(json, {"weights=nf4"})) << json.at("fit_advice");
 }
 
+TEST(Fit, AdviceOfLanguageModelsHasTheChunkedLoss) {
+  const Json json = answer(
+      {"--network", "gpt2", "--batch-size", "64", "--input", "1024", "--device", "RTX 4090", "--precision", "bf16"});
+  EXPECT_EQ(json.at("verdict"), "does_not_fit");
+  EXPECT_TRUE(std::ranges::any_of(json.at("fit_advice"), [](const Json& one) {
+    return one.at("change") == "loss=chunked";
+  })) << json.at("fit_advice");
+}
+
+/// Beside weights in bf16 and checkpoints, the logits of 128,256 words are most of what a step holds.
+TEST(Fit, TheChunkedLossIsAdvisedTogetherWithWhatMakesTheLogitsMost) {
+  const Json json =
+      answer({"--network", "llama3_8b", "--batch-size", "1", "--device", "RTX 4090", "--precision", "bf16"});
+  EXPECT_TRUE(advises(json, {"loss=chunked", "checkpoint=all", "weights=bf16"})) << json.at("fit_advice");
+}
+
+/// Packed weights are unpacked to the type of the products: in single precision they are slow.
+TEST(Fit, QLoRAIsAdvisedInHalfPrecision) {
+  for (const auto& [device, half] : {std::pair("RTX 4090", "bf16"), {"T4", "fp16"}}) {
+    const Json json = answer({"--network", "llama2_7b", "--batch-size", "1", "--input", "512", "--device", device});
+    EXPECT_EQ(json.at("verdict"), "does_not_fit");
+    bool some = false;
+    for (const Json& advice : json.at("fit_advice")) {
+      const std::string change = advice.at("change");
+      if (change.find("weights=nf4") == std::string::npos) continue;
+      some = true;
+      EXPECT_THAT(change, HasSubstr(std::string("precision=") + half));
+      EXPECT_LT(advice.at("time_factor"), 1.5) << change;  // Dettmers et al.: QLoRA is somewhat slower than LoRA
+    }
+    EXPECT_TRUE(some) << device << json.at("fit_advice");
+  }
+}
+
+/// The states of LoRA's few parameters are half a GB of 40.
+TEST(Fit, WhatFreesNothingIsNotAdvised) {
+  const Json json = answer(lora("llama2_13b", "bf16", "1"));
+  const double bytes = json.at("memory_bytes");
+  const double lacking =
+      json.at("memory").at("device").at("upper").get<double>() - json.at("memory").at("usable").get<double>();
+  for (const Json& advice : json.at("fit_advice")) {
+    const std::string change = advice.at("change");
+    EXPECT_NE(change, "optimizer=adamw8bit");
+    if (change.find("device=") != std::string::npos || advice.at("verdict") != json.at("verdict")) continue;
+    EXPECT_GT(bytes - advice.at("memory_bytes").get<double>(), 0.05 * lacking) << change;
+  }
+}
+
 TEST(Fit, ASmallerBatchIsAdvisedTogetherWithOtherChanges) {
   const Json json = answer(with(lora("llama2_13b", "bf16", "64"), {"--accumulate", "2"}));
   EXPECT_EQ(json.at("largest_batch"), 0);

@@ -64,7 +64,7 @@ TEST(LayerOption, AModelOfSingleLayersIsNotAskedForNetworks) {
   const TemporaryFolder folder;
   const std::string model = folder.write("layers.json", R"({"format":1,"kind":"layers","layers":{}})");
   expect_refusal(ask("predict", {"--model", model, "--network", "resnet18", "--batch-size", "8", "--device", "T4"}), 2,
-                 "is a model of single layers, which --layer asks");
+                 "is a model of single layers, for single layers (--layer) alone");
   const std::string rows = folder.write("runs_agg.csv",
                                         "depth,base_filters,batch_size,params,n,steps_per_epoch,avg_time_mean,"
                                         "avg_time_std,thr_mean,thr_std,acc_mean,acc_std\n"

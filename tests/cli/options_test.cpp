@@ -146,9 +146,7 @@ const std::vector<UselessOption> predict = {
     {"predict", {"--model", "FOLDER/m.json", "--jsonl", "--out", "FOLDER/p.csv"}, "excludes"},
     {"predict", {"--model", "FOLDER/m.json", "--jsonl", "--configs", "FOLDER/c.csv"}, "excludes"},
     {"predict", {"--model", "FOLDER/m.json", "--jsonl", "--sweep", "batch_size=1,2"}, "excludes"},
-    {"predict",
-     {"--model", "FOLDER/m.json", "--configs", "FOLDER/c.csv", "--out", "FOLDER/p.csv", "--price-per-hour", "2"},
-     "--price-per-hour"},
+    {"predict", {"--network", "resnet18", "--optimiser", "adam"}, "--optimiser adam; did you mean --optimizer?"},
 };
 INSTANTIATE_TEST_SUITE_P(Predict, Options, ::testing::ValuesIn(predict));
 

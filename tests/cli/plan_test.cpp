@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/device.h>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -303,6 +304,19 @@ TEST_F(PlanProgram, TellsALimitFromACoverThatCannotBe) {
   };
   expect_refusal(run(cover(budget), table), 1, "the search stopped before it found a plan");
   expect_refusal(run(cover(budget - 1), table), 1, "a run of each kind takes at least");
+}
+
+TEST_F(PlanProgram, RunsCanBeToldApartByWhatTheyDifferIn) {
+  const std::string table =
+      "depth,base_filters,batch_size,params,n,steps_per_epoch,avg_time_mean,avg_time_std,thr_mean,thr_std,acc_mean,"
+      "acc_std,device,precision,layout\n2,16,32,1000,1,100,1.0,0,500,0,0.5,0,T4,fp32,nchw\n"
+      "2,16,32,1000,1,100,0.6,0,800,0,0.5,0,T4,fp16,nchw\n2,16,32,1000,1,100,0.5,0,900,0,0.5,0,T4,fp16,nhwc\n";
+  const Finished shown = run({"--budget-sec", "6", "--epochs", "10"}, table);
+  EXPECT_THAT(shown.out, ::testing::HasSubstr("cifar_cnn 2x16 batch 32, fp16, nhwc "));
+  EXPECT_THAT(shown.out, ::testing::HasSubstr("cifar_cnn 2x16 batch 32, fp16, nchw "));  // just missed
+  const json item = run_json({"--budget-sec", "6", "--epochs", "10"}, table)["items"][0];
+  EXPECT_EQ(item["fields"], json::object({{"precision", "fp16"}, {"layout", "nhwc"}}));
+  EXPECT_THAT(run({"--budget-sec", "50", "--epochs", "10"}).out, ::testing::HasSubstr("cifar_cnn 2x16 batch 32  "));
 }
 
 TEST_F(PlanProgram, PredictsRowsOfADeviceOfYourOwn) {

@@ -11,7 +11,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -24,6 +26,7 @@ namespace perfpred {
 namespace {
 
 using Json = nlohmann::json;
+using ::testing::AllOf;
 using testing::expect_refusal;
 using testing::Finished;
 using ::testing::HasSubstr;
@@ -105,9 +108,9 @@ TEST_F(PredictProgram, ARowWithoutAnAnswerHasItsReasonAndTheOthersTheirAnswers) 
     std::ifstream file(out);
     for (std::string line; std::getline(file, line);) lines.push_back(line);
     ASSERT_EQ(lines.size(), 3U);
-    EXPECT_THAT(lines[0], ::testing::EndsWith(",in_domain,reason,provenance,error"));
+    EXPECT_THAT(lines[0], HasSubstr(",in_domain,reason,provenance,error,step_sec_p05,"));
     EXPECT_THAT(lines[1], AllOf(::testing::StartsWith("squeezenet"), HasSubstr("rows.csv:2: ")));
-    EXPECT_THAT(lines[2], ::testing::ContainsRegex(",false,other_device,(probe|family|other_family),$"));
+    EXPECT_THAT(lines[2], ::testing::ContainsRegex(",false,other_device,(probe|family|other_family),,[0-9]"));
     const Json list = Json::parse(testing::spawn({command[0], command[1], command[2], "--json"}).out);
     ASSERT_EQ(list.size(), 2U);
     EXPECT_THAT(list[0].at("error").get<std::string>(), HasSubstr(message));
@@ -297,7 +300,155 @@ TEST_F(PredictProgram, ATableWithoutAFileGoesToStandardOutput) {
   const Finished printed = predict({"--configs", table});
   EXPECT_EQ(printed.exit_code, 0) << printed.err;
   EXPECT_EQ(printed.out, testing::slurp(out));
-  expect_refusal(predict({"--configs", table, "--epochs", "3"}), 2, "--epochs changes nothing in predictions.csv");
+}
+
+/// The rows of a predictions.csv without quotes, each by its columns.
+std::vector<std::map<std::string, std::string>> rows_of(const std::string& path) {
+  std::ifstream file(path);
+  const auto fields_of = [](const std::string& line) {
+    std::vector<std::string> fields;
+    std::istringstream text(line + ",");
+    for (std::string field; std::getline(text, field, ',');) fields.push_back(field);
+    return fields;
+  };
+  std::string line;
+  std::getline(file, line);
+  const std::vector<std::string> header = fields_of(line);
+  std::vector<std::map<std::string, std::string>> rows;
+  while (std::getline(file, line)) {
+    const std::vector<std::string> fields = fields_of(line);
+    EXPECT_EQ(fields.size(), header.size()) << line;
+    auto& row = rows.emplace_back();
+    for (std::size_t i = 0; i < fields.size(); ++i) row[header.at(i)] = fields[i];
+  }
+  return rows;
+}
+
+/// What nobody says may be otherwise: an interval is as wide whether options or a table leave a field out.
+TEST_F(PredictProgram, ATableSaysNoMoreThanAnOption) {
+  const std::string standard = testing::program("predict"), out = folder_->file("unstated.csv");
+  const auto options = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {standard, "--network", "resnet50", "--batch-size", "48", "--device", "A100-SXM4-80GB",
+                               "--precision", "fp16", "--json"});
+    return Json::parse(testing::spawn(more).out, nullptr, false).at("time_sec");
+  };
+  const auto table = [&](const std::string& rows) {
+    const std::string file = folder_->write("unstated_configs.csv", rows);
+    EXPECT_EQ(testing::spawn({standard, "--configs", file, "--out", out}).exit_code, 0);
+    const Json listed = Json::parse(testing::spawn({standard, "--configs", file, "--json"}).out, nullptr, false);
+    const auto written = rows_of(out);
+    EXPECT_EQ(std::stod(written.at(0).at("time_sec_p95")), listed.at(0).at("time_sec").at("p95").get<double>());
+    return listed.at(0).at("time_sec");
+  };
+  const Json open = options({}), said = options({"--layout", "nchw", "--compiled", "0"});
+  EXPECT_LT(said.at("p95"), open.at("p95"));
+  const std::string columns = "network,batch_size,device,precision", values = "resnet50,48,A100-SXM4-80GB,fp16";
+  EXPECT_EQ(table(columns + "\n" + values + "\n"), open);
+  EXPECT_EQ(table(columns + ",layout,compiled\n" + values + ",,\n"), open);  // an empty cell says nothing
+  EXPECT_EQ(table(columns + ",layout,compiled\n" + values + ",nchw,0\n"), said);
+}
+
+TEST_F(PredictProgram, AColumnThatIsNearlyAFieldIsRefusedAndOthersAreNotRead) {
+  for (const auto& [column, field] :
+       {std::pair("lyaout", "layout"), std::pair("precison", "precision"), std::pair("Optimizer", "optimizer"),
+        std::pair("train images", "train_images"), std::pair("classe", "classes")}) {
+    const std::string table = folder_->write("near.csv", "batch_size," + std::string(column) + "\n32,\n");
+    expect_refusal(predict({"--configs", table}), 2,
+                   "near.csv:1: column \"" + std::string(column) + "\" is not known; did you mean " + field + "?");
+  }
+  expect_refusal(predict({"--configs", folder_->write("near.csv", "batch\n32\n")}), 2, "did you mean batch_size?");
+  const std::string other = folder_->write("other.csv", "batch_size,cost,load,cuda,n,name,lr,host\n32,,,,,,,\n");
+  EXPECT_EQ(predict({"--configs", other}).exit_code, 0);
+  expect_refusal(predict({"--batch-size", "32", "--sweep", "lyaout=nchw,nhwc"}), 2,
+                 "field \"lyaout\" is not known; did you mean layout?");
+}
+
+TEST_F(PredictProgram, ATableHasWhatTheScreenShows) {
+  const std::string prices =
+      folder_->write("table_prices.csv", "device,price_per_hour,currency\nT4,0.36,EUR\nL4,0.72,EUR\n");
+  const std::vector<std::string> asked = {"--epochs", "4", "--budget-sec", "7200", "--prices", prices};
+  const auto check = [&](std::vector<std::string> command) {
+    const std::string out = folder_->file("shown.csv");
+    command.insert(command.begin(), testing::program("predict"));
+    command.insert(command.end(), asked.begin(), asked.end());
+    std::vector<std::string> to_file = command;
+    to_file.insert(to_file.end(), {"--out", out});
+    const Finished finished = testing::spawn(to_file);
+    ASSERT_EQ(finished.exit_code, 0) << finished.err;
+    command.emplace_back("--json");
+    const Json list = Json::parse(testing::spawn(command).out, nullptr, false);
+    const auto rows = rows_of(out);
+    ASSERT_EQ(rows.size(), 2U);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const auto number = [&](const char* column) { return std::stod(rows[i].at(column)); };
+      for (const char* level : {"p05", "p50", "p95"}) {
+        for (const char* name : {"step_sec", "total_sec", "price", "tokens_per_sec", "epochs_in_budget"}) {
+          EXPECT_EQ(number((std::string(name) + "_" + level).c_str()), list[i].at(name).at(level).get<double>())
+              << name;
+        }
+      }
+      EXPECT_EQ(number("memory_bytes"), list[i].at("memory_bytes").get<double>());
+      EXPECT_EQ(number("usable_bytes"), list[i].at("memory").at("usable").get<double>());
+      EXPECT_EQ(rows[i].at("verdict"), list[i].at("verdict"));
+      EXPECT_EQ(rows[i].at("currency"), "EUR");
+    }
+  };
+  check({"--network", "gpt2", "--batch-size", "2", "--precision", "fp16", "--sweep", "device=T4,L4"});
+  check({"--configs", folder_->write("shown_configs.csv", "network,batch_size,device\ngpt2,2,T4\ngpt2,2,L4\n"),
+         "--precision", "fp16"});
+  const Finished screen = testing::spawn({testing::program("predict"), "--network", "resnet50", "--batch-size", "32",
+                                          "--sweep", "device=T4,L4", "--epochs", "90", "--price-per-hour", "0.5"});
+  EXPECT_EQ(screen.exit_code, 0) << screen.err;
+  EXPECT_THAT(screen.out, AllOf(HasSubstr(" total"), HasSubstr(" price"), HasSubstr(" days ")));
+}
+
+TEST_F(PredictProgram, ANameOfADeviceIsRefusedInTheSameWordsEverywhere) {
+  const std::vector<std::string> command = {testing::program("predict"), "--network", "resnet50", "--batch-size", "32"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), command.begin(), command.end());
+    return testing::spawn(more);
+  };
+  const std::string table = folder_->write("named.csv", "device\nH100\n"),
+                    unknown = folder_->write("unnamed.csv", "device\nRTX 9999\n");
+  const char* of_several = "device \"H100\" may be any of H100-PCIe-80GB, H100-SXM5-80GB";
+  expect_refusal(with({"--sweep", "device=H100"}), 2, of_several);
+  expect_refusal(with({"--configs", table}), 2, of_several);
+  for (const auto& how :
+       {std::vector<std::string>{"--device", "RTX 9999"}, {"--sweep", "device=RTX 9999"}, {"--configs", unknown}}) {
+    expect_refusal(with(how), 2, "device \"RTX 9999\" is not known");
+    expect_refusal(with(how), 2, "the nearest are RTX ");
+  }
+}
+
+TEST_F(PredictProgram, AnEpochOfFewerImagesThanABatchIsSaid) {
+  const std::vector<std::string> job = {testing::program("predict"),
+                                        "--network",
+                                        "resnet18",
+                                        "--batch-size",
+                                        "64",
+                                        "--device",
+                                        "T4",
+                                        "--precision",
+                                        "fp16"};
+  const auto with = [&](const std::string& images) {
+    std::vector<std::string> command = job;
+    command.insert(command.end(), {"--train-images", images});
+    return testing::spawn(command).out;
+  };
+  EXPECT_THAT(with("48"), HasSubstr("48 samples, fewer than a step's 64: its only step is smaller"));
+  EXPECT_THAT(with("64"), ::testing::Not(HasSubstr("drop_last")));
+}
+
+TEST_F(PredictProgram, OfOtherSoftwareNoAllocatorIsMadeUp) {
+  const auto memory = [](const std::string& software) {
+    const Finished finished = testing::spawn({testing::program("predict"), "--network", "resnet50", "--batch-size",
+                                              "64", "--device", "T4", "--precision", "fp16", "--software", software});
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    return finished.out;
+  };
+  EXPECT_THAT(memory("pytorch"), HasSubstr("GB reserved by PyTorch"));
+  EXPECT_THAT(memory("jax"),
+              AllOf(HasSubstr("jax may reserve more, as it is set"), ::testing::Not(HasSubstr("PyTorch"))));
 }
 
 TEST_F(PredictProgram, SweepsNetworks) {
@@ -318,18 +469,16 @@ TEST_F(PredictProgram, SweepsNetworks) {
 
 TEST_F(PredictProgram, RefusesOptionsThatWouldHaveNoEffect) {
   const std::string table = folder_->write("one.csv", "batch_size\n32\n");
-  for (const std::vector<std::string>& options : std::vector<std::vector<std::string>>{
-           {"--configs", table, "--sweep", "batch_size=1,2"},
-           {"--sweep", "batch_size=1,2", "--price-per-hour", "3"},
-           {"--batch-size", "3", "--out", ""},
-           {"--jsonl", "--configs", table},
-           {"--jsonl", "--out", folder_->file("p.csv")},
-           {"--jsonl", "--sweep", "batch_size=1,2"},
-           {"--jsonl", "--json"},
-           {"--configs", table, "--out", folder_->file("p.csv"), "--price-per-hour", "2"},
-           {"--sweep", "batch_size=1,2", "--batch-size", "3"},
-           {"--sweep", "device=no such card,nor this", "--batch-size", "3"},
-           {"--batch-size", "3", "--depth", "2"}}) {
+  for (const std::vector<std::string>& options :
+       std::vector<std::vector<std::string>>{{"--configs", table, "--sweep", "batch_size=1,2"},
+                                             {"--batch-size", "3", "--out", ""},
+                                             {"--jsonl", "--configs", table},
+                                             {"--jsonl", "--out", folder_->file("p.csv")},
+                                             {"--jsonl", "--sweep", "batch_size=1,2"},
+                                             {"--jsonl", "--json"},
+                                             {"--sweep", "batch_size=1,2", "--batch-size", "3"},
+                                             {"--sweep", "device=no such card,nor this", "--batch-size", "3"},
+                                             {"--batch-size", "3", "--depth", "2"}}) {
     const Finished finished = predict(options);
     EXPECT_EQ(finished.exit_code, 2) << options[0] << ' ' << options[1] << finished.out;
     EXPECT_EQ(finished.out, "");

@@ -212,8 +212,7 @@ class EventReader {
     if (counts_epochs()) return Timing::epochs;
     // Lightning's and Hugging Face's loggers write the epoch at each logged step.
     if (series_.contains("epoch") || series_.contains("train/epoch")) return Timing::steps;
-    throw InputError(path_ +
-                     ": does not say whether it counts training steps or epochs: give --counted steps or epochs");
+    throw InputError(path_ + ": does not say whether it counts training steps or epochs: give counted=steps or epochs");
   }
 
   /// Of the losses in training, or of whatever is not of an evaluation, the series of most points.

@@ -85,7 +85,7 @@ void set_sizes(TrainingLog& log, const Training& training, std::optional<double>
     const double batches = training.samples / training.steps / *batch, whole = std::round(batches);
     if (batches > 1.5 && !is_given(facts, "accumulate")) {
       throw InputError(
-          fmt::format("{}: a step takes about {:.1f} batches of {}: give --accumulate if one device accumulated them; "
+          fmt::format("{}: a step takes about {:.1f} batches of {}: give accumulate if one device accumulated them; "
                       "trainings on several devices are not read",
                       path, batches, *batch));
     }

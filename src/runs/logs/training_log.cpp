@@ -62,17 +62,12 @@ const LogFormat& format_of(const std::string& path) {
   const std::string text = first_bytes(path);
   if (text.empty()) throw InputError(path + ": is empty");
   const LogHead head{text, columns_of(text)};
-  if (head.has_columns({"timestamp_utc", "avg_time_sec"})) throw InputError(path + ": is a table of runs, for --runs");
+  if (head.has_columns({"timestamp_utc", "avg_time_sec"}))
+    throw InputError(path + ": is a table of runs, not a log; give it as runs");
   for (const LogFormat* format : formats) {
     if (format->recognises(head)) return *format;
   }
   throw InputError(fmt::format("{}: is no log of {} (docs/guides/aggregating.md)", path, training_log_formats()));
-}
-
-std::string option_of(std::string_view field) {
-  std::string option = fmt::format("--{}", field);
-  std::replace(option.begin(), option.end(), '_', '-');
-  return option;
 }
 
 /// Fields of the workload, from both sides.
@@ -84,8 +79,7 @@ class KnownFields {
     for (const auto& [name, text] : facts.fields) {
       const auto [logged, is_new] = texts_.emplace(name, text);
       if (is_new || canonical(name, logged->second) == canonical(name, text)) continue;
-      throw InputError(fmt::format("{}: says {} {}, where {} is {}", path, name, shown(logged->second), option_of(name),
-                                   shown(text)));
+      throw InputError(fmt::format("{}: says {} {}, but {} was given", path, name, shown(logged->second), shown(text)));
     }
   }
 
@@ -93,15 +87,13 @@ class KnownFields {
 
   /// @throws InputError that names those of the fields that nobody says
   void require(std::initializer_list<std::string_view> names, std::string_view what = {}) const {
-    std::vector<std::string> missing, options;
+    std::vector<std::string> missing;
     for (const std::string_view name : names) {
-      if (has(name)) continue;
-      missing.emplace_back(name);
-      options.push_back(option_of(name));
+      if (!has(name)) missing.emplace_back(name);
     }
     if (missing.empty()) return;
-    throw InputError(
-        fmt::format("{}: does not say {}{}: give {}", path_, fmt::join(missing, ", "), what, fmt::join(options, ", ")));
+    throw InputError(fmt::format("{}: does not say {}{}: give {}", path_, fmt::join(missing, ", "), what,
+                                 missing.size() > 1 ? "them" : "it"));
   }
 
   /// @returns the workload, and whether the zoo has its network
@@ -208,7 +200,7 @@ Run read_training_log(const std::string& path, const RunFacts& facts) {
   bool is_known = false;
   std::tie(run.workload, is_known) = KnownFields(path, log, facts).workload();
   if (!is_known && !facts.params) {
-    throw InputError(fmt::format("{}: does not say params of a network of its own: give --params", path));
+    throw InputError(fmt::format("{}: does not say params of a network of its own: give it", path));
   }
   run.params = facts.params ? *facts.params : run.workload.params();
   run.timestamp_utc = log.timestamp_utc;

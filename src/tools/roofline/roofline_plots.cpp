@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "tools/chart.h"
-#include "tools/workload_labels.h"
+#include "workload/workload_labels.h"
 
 namespace perfpred {
 namespace {

@@ -12,7 +12,7 @@
 #include "tools/markdown.h"
 #include "tools/roofline/roofline_plots.h"
 #include "tools/roofline/roofline_tables.h"
-#include "tools/workload_labels.h"
+#include "workload/workload_labels.h"
 
 namespace perfpred {
 namespace {

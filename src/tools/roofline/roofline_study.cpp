@@ -14,7 +14,7 @@
 
 #include "text/nearest_name.h"
 #include "text/parse.h"
-#include "tools/workload_labels.h"
+#include "workload/workload_labels.h"
 
 namespace perfpred {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/workload_labels.h"
+#include "workload/workload_labels.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
