@@ -20,6 +20,7 @@
 #include "graphs_option.h"
 #include "text/json.h"
 #include "tools/plan_answer.h"
+#include "tools/terminal_text.h"
 
 namespace {
 
@@ -57,8 +58,9 @@ void print_out_of_domain(const std::vector<PlannedRun>& runs) {
 
 void print_rows(const std::vector<PlannedRun>& runs, bool schedule) {
   const bool predicted = !runs.empty() && runs.front().provenance;
-  std::printf("  %-34s %12s %12s%s%s\n", "run", "cost_sec", "value", predicted ? "  rests on    " : "",
-              schedule ? "    start_sec  device" : "");
+  const std::string head = fmt::format("  {:<34} {:>12} {:>12}{}{}", "run", "cost_sec", "value",
+                                       predicted ? "  rests on    " : "", schedule ? "    start_sec  device" : "");
+  std::printf("%s\n", in_bold(head).c_str());
   for (const PlannedRun& run : runs) {
     std::printf("  %-34s %12lld %12.6g", label(run).c_str(), static_cast<long long>(run.cost_sec), run.value);
     if (run.provenance) std::printf("  %-12s", std::string(to_string(*run.provenance)).c_str());

@@ -26,6 +26,7 @@
 #include "tools/model_requests.h"
 #include "tools/predictions_file.h"
 #include "tools/prices.h"
+#include "tools/terminal_text.h"
 #include "tools/workload_labels.h"
 #include "workload_options.h"
 
@@ -49,11 +50,17 @@ const char* in_words(MemoryVerdict verdict) {
                                                : "does not fit";
 }
 
+/// Nothing where it is not known; in colour where a person looks.
+std::string verdict_text(const std::optional<MemoryVerdict>& verdict, std::size_t width = 0) {
+  const std::string text = fmt::format("{:<{}}", verdict ? in_words(*verdict) : "", width);
+  return verdict ? coloured(*verdict, text) : text;
+}
+
 void print_memory(const Forecast& job) {
   fmt::print("  {:<12} {:>12} GB  (95 %: below {})", "memory", gigabytes(job.memory->device.p50),
              gigabytes(job.memory->device.upper));
   if (job.usable_bytes) fmt::print(" of {} GB", gigabytes(*job.usable_bytes));
-  fmt::print("{}{}\n", job.verdict ? ", " : "", job.verdict ? in_words(*job.verdict) : "");
+  fmt::print("{}{}\n", job.verdict ? ", " : "", verdict_text(job.verdict));
   if (job.memory->reserved.p50 != job.memory->device.p50) {
     fmt::print("  {:<12} {:>12} GB of it tensors, {} GB reserved by PyTorch\n", "", gigabytes(job.memory->tensors.p50),
                gigabytes(job.memory->reserved.p50));
@@ -69,7 +76,7 @@ void print_advice(const std::vector<FitAdvice>& advice) {
   for (const FitAdvice& one : advice) {
     const bool may_fit = one.verdict != MemoryVerdict::does_not_fit;
     fmt::print("    {:<{}} {:>8} GB  {:>5.2f} x the time{}{}\n", one.change, width, gigabytes(one.memory_bytes),
-               one.time_factor, may_fit ? ", " : "", may_fit ? in_words(one.verdict) : "");
+               one.time_factor, may_fit ? ", " : "", may_fit ? verdict_text(one.verdict) : "");
   }
 }
 
@@ -90,7 +97,7 @@ void print_step(const JobAnswer& answer) {
 
 void print(const JobAnswer& answer) {
   const Forecast& job = answer.job;
-  fmt::print("{}\n", answer.key);
+  fmt::print("{}\n", in_bold(answer.key));
   print_step(answer);
   if (answer.knows_epoch) line("epoch", job.prediction.time_sec, "s");
   line("throughput", job.images_per_sec, throughput_unit(std::span(&answer.workload, 1)));
@@ -138,10 +145,12 @@ void print_table(const std::vector<AskedRow>& rows, const std::vector<std::optio
     width = std::max(width, row.text(field).size());
     if (row.workload) workloads.push_back(*row.workload);
   }
-  fmt::print("{:>{}} {:>12} {:>25} {:>12}{} {:>10} {:>10} {:<18}{}{} {:<12} outside\n", field, width,
-             epoch ? "epoch s" : "step s", "90 % interval", throughput_unit(workloads),
-             tokens ? fmt::format(" {:>12}", "tokens/s") : "", "memory GB", "of GB", "verdict",
-             price ? fmt::format(" {:>10}", "price") : "", budget ? fmt::format(" {:>8}", "epochs") : "", "rests on");
+  const std::string head = fmt::format("{:>{}} {:>12} {:>25} {:>12}{} {:>10} {:>10} {:<18}{}{} {:<12} outside", field,
+                                       width, epoch ? "epoch s" : "step s", "90 % interval", throughput_unit(workloads),
+                                       tokens ? fmt::format(" {:>12}", "tokens/s") : "", "memory GB", "of GB",
+                                       "verdict", price ? fmt::format(" {:>10}", "price") : "",
+                                       budget ? fmt::format(" {:>8}", "epochs") : "", "rests on");
+  fmt::print("{}\n", in_bold(head));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (!answers[i]) {
       fmt::print("{:>{}} {}\n", printable(rows[i].text(field)), width, rows[i].error);
@@ -153,10 +162,10 @@ void print_table(const std::vector<AskedRow>& rows, const std::vector<std::optio
       if (!shown) return std::string();
       return fmt::format(" {:>{}}", value ? fmt::format(fmt::runtime(format), value->p50) : "", cell_width);
     };
-    fmt::print("{:>{}} {:>12.4g} {:>25} {:>12.4g}{} {:>10} {:>10} {:<18}{}{} {:<12} {}\n", rows[i].text(field), width,
+    fmt::print("{:>{}} {:>12.4g} {:>25} {:>12.4g}{} {:>10} {:>10} {}{}{} {:<12} {}\n", rows[i].text(field), width,
                sec.p50, fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95), job.images_per_sec.p50,
                cell(tokens, job.tokens_per_sec, 12, "{:.4g}"), job.memory ? gigabytes(job.memory->peak_bytes) : "",
-               job.usable_bytes ? gigabytes(*job.usable_bytes) : "", job.verdict ? in_words(*job.verdict) : "",
+               job.usable_bytes ? gigabytes(*job.usable_bytes) : "", verdict_text(job.verdict, 18),
                cell(price, job.price, 10, "{:.4g}"), cell(budget, job.epochs_in_budget, 8, "{:.0f}"),
                to_string(job.prediction.provenance), to_string(job.prediction.reason));
   }
@@ -344,8 +353,8 @@ void answer_layer_request(const Options& given) {
                               2));
     return;
   }
-  fmt::print("{}, batch size {}, {}, {} on {}\n", layer_text(layer), layer.batch_size, to_string(layer.precision),
-             to_string(layer.optimizer), answer.device);
+  fmt::print("{}, batch size {}, {}, {} on {}\n", in_bold(layer_text(layer)), layer.batch_size,
+             to_string(layer.precision), to_string(layer.optimizer), answer.device);
   for (const auto& [name, part] : parts) {
     if (!part) continue;
     fmt::print("  {:<12} {:>12.4g} ms  (90 %: {:.4g} .. {:.4g})\n", name, 1e3 * part->p50, 1e3 * part->p05,
