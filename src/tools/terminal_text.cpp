@@ -10,8 +10,7 @@ namespace perfpred {
 namespace {
 
 std::string styled(const fmt::text_style& style, std::string_view text) {
-  static const bool colours =
-      wants_colour(::isatty(STDOUT_FILENO) != 0, std::getenv("NO_COLOR"), std::getenv("TERM"));  // NOLINT(*-mt-unsafe)
+  static const bool colours = wants_colour(::isatty(STDOUT_FILENO) != 0, std::getenv("NO_COLOR"), std::getenv("TERM"));
   return colours ? fmt::format(style, "{}", text) : std::string(text);
 }
 
