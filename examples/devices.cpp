@@ -11,6 +11,7 @@
 #include "text/json.h"
 #include "text/parse.h"
 #include "tools/device_json.h"
+#include "tools/terminal_text.h"
 
 namespace {
 
@@ -24,11 +25,13 @@ void print(const perfpred::Device& device) {
 
 void print(std::span<const perfpred::Device> devices) {
   const auto text = [](const std::optional<double>& value) { return value ? fmt::format("{}", *value) : "-"; };
-  constexpr auto row = "{:<29}{:>5}{:>8}{:>8}{:>8}{:>8}{:>9}{:>8}{:>9}{:>6}\n";
-  fmt::print(row, "name", "year", "fp64", "fp32", "tf32", "bf16", "fp16", "GB", "GB/s", "W");
+  constexpr auto row = "{:<29}{:>5}{:>8}{:>8}{:>8}{:>8}{:>9}{:>8}{:>9}{:>6}";
+  fmt::print("{}\n", perfpred::in_bold(
+                         fmt::format(row, "name", "year", "fp64", "fp32", "tf32", "bf16", "fp16", "GB", "GB/s", "W")));
   for (const perfpred::Device& d : devices) {
     fmt::print(row, d.name, text(d.year), text(d.fp64_tflops), text(d.fp32_tflops), text(d.tf32_tflops),
                text(d.bf16_tflops), text(d.fp16_tflops), text(d.mem_gb), text(d.mem_bw_gbs), text(d.tdp_w));
+    fmt::print("\n");
   }
   fmt::print("Peaks in TFLOP/s, dense, of the matrix units where there are some. `perfpred-devices NAME` says more.\n");
 }

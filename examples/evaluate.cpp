@@ -58,7 +58,8 @@ void print_curve(const std::vector<CurvePoint>& curve, bool json) {
     fmt::print("{}\n", dumped(nlohmann::json{{"curve", points}}, 2));
     return;
   }
-  fmt::print("{:>5}  {:<10} {:>13} {:>10} {:>10}\n", "rows", "selection", "median MAPE %", "p90 %", "covered %");
+  fmt::print("{}\n", in_bold(fmt::format("{:>5}  {:<10} {:>13} {:>10} {:>10}", "rows", "selection", "median MAPE %",
+                                         "p90 %", "covered %")));
   for (const CurvePoint& point : curve) {
     fmt::print("{:>5}  {:<10} {:>13.2f} {:>10.2f} {:>10.1f}\n", point.rows, point.selection, 100 * point.mape_median,
                100 * point.mape_p90, 100 * point.coverage90);

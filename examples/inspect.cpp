@@ -38,7 +38,7 @@ void inspect_layer(const std::string& text, const cli::StepRequest& request) {
   const LayerWork work = layer_work(layer, device ? device->kind : DeviceKind::other);
   if (!request.json) {
     fmt::print("{}, batch size {}, {} parameters\n\n", layer_text(layer), layer.batch_size, work.params);
-    fmt::print("  {:<28} {:>7} {:>12} {:>12} {:>12} {:>9}\n", "", "ops", "GFLOP", "read MB", "written MB", "FLOP/byte");
+    cli::print_totals_header();
     for (const auto& [phase, totals] : work.phases) cli::print_totals(to_string(phase), totals);
     cli::print_totals("total", work.totals);
     fmt::print("\n");

@@ -9,6 +9,7 @@
 
 #include "evaluate/baselines.h"
 #include "text/json.h"
+#include "tools/terminal_text.h"
 
 namespace perfpred::cli {
 
@@ -34,8 +35,8 @@ inline std::string cell(const std::optional<double>& value, double factor, int d
 }
 
 inline void print_metrics_header() {
-  fmt::print("{:<22} {:>5} {:>9} {:>9} {:>9} {:>8} {:>13}\n", "", "rows", "MAPE %", "MAE s", "RMSE s", "R2",
-             "MAE samples/s");
+  fmt::print("{}\n", in_bold(fmt::format("{:<22} {:>5} {:>9} {:>9} {:>9} {:>8} {:>13}", "", "rows", "MAPE %", "MAE s",
+                                         "RMSE s", "R2", "MAE samples/s")));
 }
 
 inline void print_metrics(const std::string& name, const TimeMetrics& metrics) {

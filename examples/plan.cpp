@@ -20,6 +20,7 @@
 #include "graphs_option.h"
 #include "text/json.h"
 #include "tools/plan_answer.h"
+#include "tools/terminal_text.h"
 #include "workload/workload_labels.h"
 
 namespace {
@@ -75,8 +76,9 @@ int width_of(const std::vector<PlannedRun>& runs, const RunPlan& plan, bool sche
 void print_rows(const std::vector<PlannedRun>& runs, const RunPlan& plan, bool schedule) {
   const bool predicted = !runs.empty() && runs.front().provenance;
   const int width = width_of(runs, plan, schedule);
-  std::printf("  %-*s %12s %12s%s%s\n", width, "run", "cost_sec", "value", predicted ? "  rests on    " : "",
-              schedule ? "    start_sec  device" : "");
+  const std::string head = fmt::format("  {:<{}} {:>12} {:>12}{}{}", "run", width, "cost_sec", "value",
+                                       predicted ? "  rests on    " : "", schedule ? "    start_sec  device" : "");
+  std::printf("%s\n", in_bold(head).c_str());
   for (const PlannedRun& run : runs) {
     std::printf("  %-*s %12lld %12.6g", width, label(run, plan, schedule).c_str(), static_cast<long long>(run.cost_sec),
                 run.value);

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-plot: pictures of what the other programs wrote.
 
+#include <perfpred/network.h>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include <functional>
+#include <set>
 
 #include "chart_options.h"
 #include "cli.h"
@@ -13,16 +18,37 @@
 #include "tools/plot.h"
 #include "tools/study_report.h"
 
+namespace {
+
+/// The rows of these networks; of none: all. @throws InputError if there is no such row
+std::vector<perfpred::PredictionRow> of_networks(std::vector<perfpred::PredictionRow> rows,
+                                                 const std::vector<std::string>& networks) {
+  if (networks.empty()) return rows;
+  std::set<std::string, std::less<>> wanted;
+  for (const std::string& network : networks) wanted.insert(perfpred::canonical_network(network));
+  std::erase_if(rows, [&](const auto& row) { return !wanted.contains(row.workload.network.family()); });
+  if (rows.empty()) throw perfpred::InputError("--predictions has no row of --network");
+  return rows;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   perfpred::cli::Program program(
       "plot", "Draws measurements, predictions and plans, through gnuplot, and writes a report of them.",
       "perfpred-plot --runs-agg runs_agg.csv --predictions predictions.csv --out-dir plots");
-  std::string runs_agg, runs, predictions, sweep, pareto, layers, out_dir = "plots";
-  std::vector<std::string> logs;
+  std::string runs_agg, runs, predictions, baseline, sweep, pareto, layers, out_dir = "plots";
+  std::vector<std::string> logs, networks;
   bool json = false, report = false;
   program.add_option("--runs-agg", runs_agg, "runs_agg.csv: accuracy-time, throughput-batch, repeats");
   program.add_option("--runs", runs, "runs.csv: every run of a repeated configuration");
-  program.add_option("--predictions", predictions, "predictions.csv of perfpred-evaluate: predicted-measured");
+  auto* predicted =
+      program.add_option("--predictions", predictions, "predictions.csv of perfpred-evaluate: predicted-measured");
+  program.add_option("--baseline", baseline, "predictions.csv of another model for the same rows: bars beside them")
+      ->needs(predicted);
+  program.add_option("--network", networks, "of --predictions: these alone, joined by commas")
+      ->delimiter(',')
+      ->needs(predicted);
   program.add_option("--log", logs, "Log of a run (may be repeated): loss and accuracy curves");
   program.add_option("--sweep", sweep, "predictions.csv of perfpred-predict --sweep: what if");
   program.add_option("--pareto", pareto, "JSON of perfpred-plan --pareto");
@@ -42,7 +68,11 @@ int main(int argc, char** argv) {
     Study study;
     plotter.plot(runs_agg, [&] { plotter.aggregate(study.rows = read_aggregate(runs_agg)); });
     plotter.plot(runs, [&] { plotter.repeats(study.runs = read_runs(runs)); });
-    plotter.plot(predictions, [&] { plotter.predictions(study.predictions = read_predictions(predictions)); });
+    plotter.plot(predictions, [&] {
+      study.predictions = of_networks(read_predictions(predictions), networks);
+      plotter.predictions(study.predictions,
+                          baseline.empty() ? std::vector<PredictionRow>() : read_predictions(baseline));
+    });
     for (const std::string& log : logs) plotter.plot(log, [&] { plotter.log(read_run_log(log), log); });
     plotter.plot(sweep, [&] { plotter.sweep(study.sweep = read_predictions(sweep)); });
     plotter.plot(pareto, [&] { plotter.pareto(study.plan = read_plan_front(pareto)); });

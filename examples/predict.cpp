@@ -27,6 +27,7 @@
 #include "tools/model_requests.h"
 #include "tools/predictions_file.h"
 #include "tools/prices.h"
+#include "tools/terminal_text.h"
 #include "workload/workload_labels.h"
 #include "workload_options.h"
 
@@ -50,11 +51,16 @@ const char* in_words(MemoryVerdict verdict) {
                                                : "does not fit";
 }
 
+/// Nothing where it is not known; in colour where a person looks.
+std::string verdict_text(const std::optional<MemoryVerdict>& verdict) {
+  return verdict ? coloured(*verdict, in_words(*verdict)) : std::string();
+}
+
 void print_memory(const Forecast& job, Software software) {
   fmt::print("  {:<12} {:>12} GB  (95 %: below {})", "memory", gigabytes(job.memory->device.p50),
              gigabytes(job.memory->device.upper));
   if (job.usable_bytes) fmt::print(" of {} GB", gigabytes(*job.usable_bytes));
-  fmt::print("{}{}\n", job.verdict ? ", " : "", job.verdict ? in_words(*job.verdict) : "");
+  fmt::print("{}{}\n", job.verdict ? ", " : "", verdict_text(job.verdict));
   if (job.memory->reserved.p50 != job.memory->device.p50) {
     const std::string reserved =
         software == Software::pytorch
@@ -73,7 +79,7 @@ void print_advice(const std::vector<FitAdvice>& advice) {
   for (const FitAdvice& one : advice) {
     const bool may_fit = one.verdict != MemoryVerdict::does_not_fit;
     fmt::print("    {:<{}} {:>8} GB  {:>5.2f} x the time{}{}\n", one.change, width, gigabytes(one.memory_bytes),
-               one.time_factor, may_fit ? ", " : "", may_fit ? in_words(one.verdict) : "");
+               one.time_factor, may_fit ? ", " : "", may_fit ? verdict_text(one.verdict) : "");
   }
 }
 
@@ -100,7 +106,7 @@ void print_step(const JobAnswer& answer) {
 
 void print(const JobAnswer& answer) {
   const Forecast& job = answer.job;
-  fmt::print("{}\n", answer.key);
+  fmt::print("{}\n", in_bold(answer.key));
   print_step(answer);
   if (answer.knows_epoch) line("epoch", job.prediction.time_sec, "s");
   line("throughput", job.images_per_sec, throughput_unit(std::span(&answer.workload, 1)));
@@ -137,33 +143,35 @@ struct TableColumn {
   std::string heading;
   std::function<std::string(const JobAnswer& answer)> text;
   bool is_number = true;  // to the right
+  bool is_verdict = false;
 };
 
 std::string median_text(const std::optional<Quantiles>& q) { return q ? fmt::format("{:.4g}", q->p50) : std::string(); }
 
 std::vector<TableColumn> table_columns(bool epochs, const char* throughput) {
   using A = JobAnswer;
-  return {{epochs ? "epoch s" : "step s", [](const A& a) { return median_text(a.job.prediction.time_sec); }},
-          {"90 % interval",
-           [](const A& a) {
-             const Quantiles& sec = a.job.prediction.time_sec;
-             return fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95);
-           }},
-          {throughput, [](const A& a) { return median_text(a.job.images_per_sec); }},
-          {"tokens/s", [](const A& a) { return median_text(a.job.tokens_per_sec); }},
-          {"memory GB", [](const A& a) { return a.job.memory ? gigabytes(a.job.memory->peak_bytes) : ""; }},
-          {"of GB", [](const A& a) { return a.job.usable_bytes ? gigabytes(*a.job.usable_bytes) : ""; }},
-          {"verdict", [](const A& a) { return std::string(a.job.verdict ? in_words(*a.job.verdict) : ""); }, false},
-          {"total",
-           [](const A& a) {
-             const double total = a.job.total_sec.p50;
-             return a.knows_epoch && total != a.job.prediction.time_sec.p50 ? duration(total) : "";
-           }},
-          {"price", [](const A& a) { return median_text(a.job.price); }},
-          {"epochs",
-           [](const A& a) { return a.job.epochs_in_budget ? fmt::format("{:.0f}", a.job.epochs_in_budget->p50) : ""; }},
-          {"rests on", [](const A& a) { return std::string(to_string(a.job.prediction.provenance)); }, false},
-          {"outside", [](const A& a) { return std::string(to_string(a.job.prediction.reason)); }, false}};
+  return {
+      {epochs ? "epoch s" : "step s", [](const A& a) { return median_text(a.job.prediction.time_sec); }},
+      {"90 % interval",
+       [](const A& a) {
+         const Quantiles& sec = a.job.prediction.time_sec;
+         return fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95);
+       }},
+      {throughput, [](const A& a) { return median_text(a.job.images_per_sec); }},
+      {"tokens/s", [](const A& a) { return median_text(a.job.tokens_per_sec); }},
+      {"memory GB", [](const A& a) { return a.job.memory ? gigabytes(a.job.memory->peak_bytes) : ""; }},
+      {"of GB", [](const A& a) { return a.job.usable_bytes ? gigabytes(*a.job.usable_bytes) : ""; }},
+      {"verdict", [](const A& a) { return std::string(a.job.verdict ? in_words(*a.job.verdict) : ""); }, false, true},
+      {"total",
+       [](const A& a) {
+         const double total = a.job.total_sec.p50;
+         return a.knows_epoch && total != a.job.prediction.time_sec.p50 ? duration(total) : "";
+       }},
+      {"price", [](const A& a) { return median_text(a.job.price); }},
+      {"epochs",
+       [](const A& a) { return a.job.epochs_in_budget ? fmt::format("{:.0f}", a.job.epochs_in_budget->p50) : ""; }},
+      {"rests on", [](const A& a) { return std::string(to_string(a.job.prediction.provenance)); }, false},
+      {"outside", [](const A& a) { return std::string(to_string(a.job.prediction.reason)); }, false}};
 }
 
 /// Adds a column to the lines, of which the first is the heading, unless all its texts are empty.
@@ -177,7 +185,10 @@ void add_column(std::vector<std::string>& lines, const TableColumn& column,
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const bool is_error = i > 0 && !answers[i - 1];
     if (is_error) continue;
-    lines[i] += column.is_number ? fmt::format("  {:>{}}", cells[i], width) : fmt::format("  {:<{}}", cells[i], width);
+    const std::string cell =
+        column.is_number ? fmt::format("  {:>{}}", cells[i], width) : fmt::format("  {:<{}}", cells[i], width);
+    const bool painted = column.is_verdict && i > 0 && answers[i - 1]->job.verdict;
+    lines[i] += painted ? coloured(*answers[i - 1]->job.verdict, cell) : cell;
   }
 }
 
@@ -201,7 +212,7 @@ void print_table(const std::vector<AskedRow>& rows, const std::vector<std::optio
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (i > 0 && !answers[i - 1]) lines[i] += "  " + rows[i - 1].error;
     lines[i].erase(lines[i].find_last_not_of(' ') + 1);
-    fmt::print("{}\n", lines[i]);
+    fmt::print("{}\n", i == 0 ? in_bold(lines[i]) : lines[i]);
   }
 }
 
@@ -371,8 +382,8 @@ void answer_layer_request(const Options& given) {
                               2));
     return;
   }
-  fmt::print("{}, batch size {}, {}, {} on {}\n", layer_text(layer), layer.batch_size, to_string(layer.precision),
-             to_string(layer.optimizer), answer.device);
+  fmt::print("{}, batch size {}, {}, {} on {}\n", in_bold(layer_text(layer)), layer.batch_size,
+             to_string(layer.precision), to_string(layer.optimizer), answer.device);
   for (const auto& [name, part] : parts) {
     if (!part) continue;
     fmt::print("  {:<12} {:>12.4g} ms  (90 %: {:.4g} .. {:.4g})\n", name, 1e3 * part->p50, 1e3 * part->p05,

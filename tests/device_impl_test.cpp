@@ -241,6 +241,22 @@ TEST(DeviceCatalogue, ASliceHasItsShareOfTheCard) {
   EXPECT_EQ(slice.mem_gb, 40);
   EXPECT_NEAR(*slice.mem_bw_gbs, 2039 / 2.0, 1);
   EXPECT_NEAR(*slice.fp16_tflops, 312 * 42 / 108.0, 0.1);
+  EXPECT_EQ(slice.cores, 42 * 64);
+}
+
+TEST(DeviceCatalogue, SaysWhatACardIs) {
+  const DeviceCatalogue devices;
+  const Device t4 = devices.find("T4"), card = devices.find("RTX 3090");  // NVIDIA's data sheets
+  EXPECT_EQ(t4.base_mhz, 585);
+  EXPECT_EQ(t4.cores, 2560);
+  EXPECT_EQ(t4.bus, "PCIe 3.0 x16");
+  EXPECT_EQ(card.base_mhz, 1395);
+  EXPECT_EQ(card.cores, 10'496);
+  EXPECT_NEAR(*card.mem_mhz * 16 * *card.bus_bits / 8e3, *card.mem_bw_gbs, 1);  // GDDR6X: 16 bits a pin and clock
+  for (const Device& device : devices.devices()) {
+    if (!device.base_mhz || !device.boost_mhz) continue;
+    EXPECT_LE(*device.base_mhz, *device.boost_mhz * 1.06) << device.name;
+  }
 }
 
 TEST(DeviceCatalogue, HasTheFiguresOfTheReference) {

@@ -333,6 +333,29 @@ TEST(LayerRates, DisturbedTimesCountWhereALayerHasNoOthers) {
   EXPECT_THAT(alone.notes, ElementsAre(HasSubstr("120 layers have disturbed times only, which count")));
 }
 
+TEST(LayerRates, ADeviceThatMostlyWaitedForItsHostIsKnownByAFactorOfTwo) {
+  const testing::TemporaryFolder folder;
+  const auto fitted = [&](const std::string& name, std::size_t waiting) {
+    const std::string path = folder.file(name);
+    LayerRecorder recorder(path);
+    std::vector<LayerRow> rows = made_up_layers(1, 100);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      rows[i].host_sec = (i * 7 % rows.size() < waiting ? 1.0 : 0.1) * *rows[i].step_sec;
+      recorder.append(rows[i]);
+    }
+    return fit_layers(read_layer_groups(path, DeviceCatalogue()), StepModel().parameters);
+  };
+  const auto width = [](const MeasuredDevices& known) {
+    return known.rates.at({"T4", Precision::fp32}).groups.at(StepGroup::product).width;
+  };
+  const MeasuredDevices some = fitted("some.csv", 90), most = fitted("most.csv", 110);
+  EXPECT_LT(width(some), 0.3);
+  EXPECT_THAT(some.notes, ElementsAre(HasSubstr("90 layers left out: the device waited for its host")));
+  EXPECT_DOUBLE_EQ(width(most), std::log(2.0));
+  EXPECT_THAT(most.notes, ElementsAre(HasSubstr("warning: 110 of 200 layers on T4 in fp32 waited for their host"),
+                                      HasSubstr("110 layers left out")));
+}
+
 /// Layers that are too long to wait for their host, with a factor of their times each. @param deviation  of its
 /// logarithm
 OpFitReport report_on_layers(double deviation) {

@@ -60,6 +60,8 @@ TEST(LayerStudy, FeaturesStandBesideTheirDevices) {
   EXPECT_EQ(csv.text(csv.required("arch")), "Turing");  // NVIDIA's data sheet: 320 GB/s, 40 multiprocessors
   EXPECT_EQ(csv.finite(csv.required("mem_bw_gbs")), 320);
   EXPECT_EQ(csv.finite(csv.required("sms")), 40);
+  EXPECT_EQ(csv.finite(csv.required("cores")), 2560);
+  EXPECT_EQ(csv.text(csv.required("bus")), "PCIe 3.0 x16");
   ASSERT_TRUE(csv.next());
   EXPECT_EQ(csv.text(csv.required("device")), "a device of nobody");
   EXPECT_EQ(csv.text(csv.required("mem_bw_gbs")), "");

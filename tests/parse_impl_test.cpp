@@ -30,6 +30,9 @@ TEST(Parse, WholeNumbersOnly) {
   }
   for (const char* text : {"0", "-1", "-0", "nan", "1e-400"}) EXPECT_THROW((void)parse_positive(text, {}), InputError);
   for (const char* text : {"-1", "nan", "-1e-300"}) EXPECT_THROW((void)parse_non_negative(text, {}), InputError);
+  for (const auto& [text, value] : {std::pair("0.0", false), {" 1.0 ", true}, {"1", true}, {"0", false}})
+    EXPECT_EQ(parse_flag(text, {}), value);
+  for (const char* text : {"", "2", "1.5", "0.", "yes", "-0.0x"}) EXPECT_THROW((void)parse_flag(text, {}), InputError);
   for (const auto& [text, value] : {std::pair("2.0", 2), {" 128.000 ", 128}})  // of pandas
     EXPECT_EQ(parse_positive_integer(text, {}), value);
   EXPECT_EQ(parse_integer("-1.0", {}), -1);

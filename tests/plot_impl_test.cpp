@@ -249,6 +249,21 @@ TEST_F(PlotTest, PredictionsNeedMeasuredColumns) {
   expect_pictures(plotter.files(), 3);
 }
 
+TEST_F(PlotTest, ABaselineStandsBesideThePredictions) {
+  const auto rows = [&](const std::string& name, const std::string& sec) {
+    std::string text = std::string(predictions_header) + ",measured_time_sec,measured_images_per_sec\n";
+    for (const char* batch : {"16", "32"})
+      text += std::string("vgg16,,,") + batch + ",3x224x224,1000,50000,adam,fp32,nchw,0,T4,," + sec +
+              ",23000,25000,27000,true,,2.02,24800\n";
+    return read_predictions(folder_.write(name, text));
+  };
+  Plotter alone(folder_.file("alone")), beside(folder_.file("beside"));
+  alone.predictions(rows("own.csv", "1.9,2,2.1"));
+  beside.predictions(rows("own.csv", "1.9,2,2.1"), rows("other.csv", "3.9,4,4.1"));
+  EXPECT_EQ(testing::slurp(folder_.file("alone/predicted_bars.svg")).find("baseline"), std::string::npos);
+  EXPECT_NE(testing::slurp(folder_.file("beside/predicted_bars.svg")).find("baseline"), std::string::npos);
+}
+
 TEST_F(PlotTest, SweepDiffersInOneField) {
   const auto row = [](int batch, const std::string& optimizer) {
     return "cifar_cnn,3,32," + std::to_string(batch) + ",3x32x32,10,50000," + optimizer +

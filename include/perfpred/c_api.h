@@ -92,7 +92,9 @@ PERFPRED_C_API int perfpred_model_load(const char* path, const perfpred_catalogu
 PERFPRED_C_API int perfpred_model_load_text(const char* text, size_t size, const perfpred_catalogue* catalogue,
                                             perfpred_model** out);
 PERFPRED_C_API int perfpred_model_text(const perfpred_model* model, char* buffer, size_t capacity, size_t* needed);
-/* Fits all rows of a runs_agg.csv. options: NULL, or {"kind": "hybrid" | "linear", "seed": 0, "prior": "ops.json"}. */
+/* Fits the rows of a runs_agg.csv. Those whose network is not known, or cannot take its input, are left out: each is a
+ * note, and among what perfpred_model_info() of this handle says was dropped. options: NULL, or {"kind": "hybrid" |
+ * "linear", "seed": 0, "prior": "ops.json"}. */
 PERFPRED_C_API int perfpred_model_fit(const char* runs_agg, const char* options, const perfpred_catalogue* catalogue,
                                       perfpred_model** out);
 PERFPRED_C_API int perfpred_model_save(const perfpred_model* model, const char* path);
@@ -125,6 +127,8 @@ PERFPRED_C_API int perfpred_workload_key(const perfpred_workload* workload, char
                                          size_t* needed);
 /* Replaces one field, which is stated from then on. Calls that have begun see the workload as it was. */
 PERFPRED_C_API int perfpred_workload_set(perfpred_workload* workload, const char* field, const char* value);
+/* How many parameters of its network are trained. A network whose operators are not known has no answer. */
+PERFPRED_C_API int perfpred_workload_params(const perfpred_workload* workload, int64_t* params);
 PERFPRED_C_API void perfpred_workload_free(perfpred_workload* workload);
 
 /* ---- Predictions ---- */

@@ -42,6 +42,10 @@ struct PERFPRED_API Device {
   std::string source;               ///< of these figures
   std::string mem_type;             ///< `HBM3`, `GDDR6X`, ...
   std::optional<double> bus_bits;   ///< width of the memory's bus
+  std::optional<double> base_mhz;   ///< clock that the vendor promises under any load
+  std::optional<double> mem_mhz;    ///< clock of the memory, which transfers several bits a pin and clock
+  std::optional<double> cores;      ///< lanes of the vector units in single precision, of all multiprocessors
+  std::string bus;                  ///< to the host: `PCIe 4.0 x16`, ...
   /// Of the matrix units where there are some: 10^12 operations/s; fp8 accumulates in fp32.
   std::optional<double> int8_tops, fp8_tflops, fp4_tflops;
 

@@ -53,6 +53,7 @@ class MeasuredFields(_StepFields, total=False):
 
     optimizer: str
     loss: str
+    phases: str
 
 
 class WorkloadFields(_StepFields, total=False):

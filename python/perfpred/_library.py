@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C library of perfpred (perfpred/c_api.h), by ctypes."""
 
+import contextlib
 import ctypes
 import functools
 import json
 import logging
 import os
+import threading
 import weakref
-from typing import Any, Callable, Dict, NoReturn, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, NoReturn, Optional, Tuple
 
-__all__ = "Error Handle InputError ModelError call encoded encoded_path json_of library text_of".split()
+__all__ = "Error Handle InputError ModelError call encoded encoded_path json_of library notes_shown text_of".split()
 
 _PLACE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libperfpred.so")
 _SYSTEM = "libperfpred.so.0"
@@ -54,6 +56,7 @@ _FUNCTIONS: Dict[str, Tuple[Any, ...]] = {
     "observe_file": (_text, _text, _text, _pointer, *_as_text),
     "model_measure_cpu": (_pointer,),
     "workload_create": (_pointer, _text, _out),
+    "workload_params": (_pointer, ctypes.POINTER(ctypes.c_int64)),
     "predict_columns": (_pointer, _pointer, ctypes.POINTER(_text), ctypes.POINTER(_doubles), _size, _size)
     + (_doubles,) * 3,
     "forecast": (_pointer, _text, *_as_text),
@@ -63,10 +66,22 @@ _FUNCTIONS: Dict[str, Tuple[Any, ...]] = {
 }
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
+_of_thread = threading.local()  # `shown`: how its notes are shown; the library gives them on the thread that calls it
+
+
+@contextlib.contextmanager
+def notes_shown(as_text: Callable[[str], str]) -> Iterator[None]:
+    """What the library notes meanwhile is logged as as_text(note)."""
+    _of_thread.shown = as_text
+    try:
+        yield
+    finally:
+        del _of_thread.shown
 
 
 def _note(line: bytes) -> None:
-    _log.warning("%s", line.decode(errors="replace"))
+    text = line.decode(errors="replace")
+    _log.warning("%s", getattr(_of_thread, "shown", str)(text))
 
 
 _note_callback = _CALLBACK(_note)  # lives as long as the library may call it

@@ -7,11 +7,11 @@ import functools
 import json
 import logging
 import os
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union, overload
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union, overload
 
 from perfpred._answers import Answer, Answers, Plan
 from perfpred._library import Handle, InputError, call, encoded, encoded_path, json_of, text_of
-from perfpred._tables import Path, Table, columns_of, is_path, is_table, numbers_of, table_file, with_rows
+from perfpred._tables import Path, Table, columns_of, is_path, is_table, numbers_of, table_file, texts_of, with_rows
 from perfpred._values import combinations, encoded_json
 
 if TYPE_CHECKING:
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
     from perfpred._fields import Job, Kind, Label, Network, PlanOptions, SharedFields, Sweep
 
-__all__ = ["Model", "add_graphs", "add_op_rules", "aggregate", "devices", "fit", "load", "observe", "plan", "predict"]
+__all__ = ["Model", "add_graphs", "add_op_rules", "aggregate", "devices", "fit", "load", "observe", "plan", "predict", "trained_params"]
 
 _log = logging.getLogger("perfpred")
 
 # Fields of a workload that are numbers: predict_many() takes an array of each.
-_NUMBERS = ("batch_size", "depth", "base_filters", "train_images", "classes", "threads", "accumulate", "cuda_graph")
+_NUMBERS = (
+    "batch_size depth base_filters train_images classes threads accumulate cuda_graph compiled".split()
+)
 _OF_CAPTURE = ("precision", "optimizer")  # a captured module has them already
 _QUANTILES = ("time_sec_p05", "time_sec_p50", "time_sec_p95")
 
@@ -81,8 +83,9 @@ def _network_fields(network: Any, example: Any, fields: Dict[str, Any]) -> Dict[
 class Model:
     """Predicts seconds per epoch of training jobs. Any number of threads may use it at once."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Handle, table: Optional[Path] = None) -> None:
         self._handle = handle
+        self._table = table  # the file that a table in memory was written to, and that is gone
 
     def close(self) -> None:
         """Gives its memory back; later calls raise InputError."""
@@ -99,8 +102,12 @@ class Model:
         return _of_text, (text_of("model_text", self._handle.value),)
 
     def info(self) -> Dict[str, Any]:
-        """kind, rows (how many it has learnt from), their devices and networks, and those it dropped."""
+        """kind, rows (how many it has learnt from), their devices and networks, and dropped: key and reason of each row that
+        it could not learn from."""
         found: Dict[str, Any] = json_of("model_info", self._handle.value)
+        if self._table is not None:
+            for row in found["dropped"]:
+                row["reason"] = with_rows(self._table, row["reason"])
         return found
 
     def __repr__(self) -> str:
@@ -165,7 +172,8 @@ class Model:
         """Seconds per epoch of many jobs, fast: a DataFrame of pandas, a dict of arrays of one length, or a list of
         dictionaries.
 
-        jobs: columns by the names of a workload's fields. fields: those that all jobs share.
+        jobs: columns by the names of a workload's fields; None, NaN and an empty text are values that are not given.
+        fields: those that all jobs share.
         Returns the columns time_sec_p05, time_sec_p50 and time_sec_p95: of a DataFrame a DataFrame with its index, else a
         dict of arrays of NumPy.
 
@@ -175,8 +183,7 @@ class Model:
 
         columns, count = columns_of(jobs)
         out = {name: numpy.empty(count) for name in _QUANTILES}
-        for base, places in _groups(columns):
-            numbers = {name: numbers_of(name, columns[name], places) for name in _NUMBERS if name in columns}
+        for base, numbers, places in _groups(columns):
             self._predict_group({**fields, **base}, places, numbers, out)
         if hasattr(jobs, "index") and hasattr(jobs, "columns"):
             import pandas
@@ -221,13 +228,24 @@ class Model:
         call("model_save", self._handle.value, encoded_path(path))
 
 
+def trained_params(**fields: Any) -> int:
+    """How many parameters the network of a workload trains."""
+    params = ctypes.c_int64()
+    job = Handle("workload", "workload_create", _standard()._handle.value, encoded_json(fields))
+    try:
+        call("workload_params", job.value, ctypes.byref(params))
+    finally:
+        job.close()
+    return params.value
+
+
 def _of_text(text: str) -> Model:
     content = text.encode()
     return Model(Handle("model", "model_load_text", content, len(content), None))
 
 
 def _whole(name: str, value: float, row: int) -> Any:
-    if value != value or value in (float("inf"), float("-inf")):
+    if value in (float("inf"), float("-inf")):
         raise InputError(f"[{row}]: {name} {value} is not a finite number")
     return int(value) if value == int(value) else float(value)
 
@@ -240,18 +258,26 @@ def _at_row(message: str, places: Any) -> str:
     return f"[{places[int(place[1:])]}]{rest}"
 
 
-def _groups(columns: Mapping[str, Any]) -> List[Tuple[Dict[str, Any], Any]]:
-    """Rows that agree in all texts: these, and the numbers of the rows."""
+def _groups(columns: Mapping[str, Any]) -> Iterator[Tuple[Dict[str, Any], Dict[str, Any], Any]]:
+    """Rows that agree in all texts and in which values are given: the texts, the numbers of the rows, and their places."""
     import numpy
 
-    texts = [name for name in columns if name not in _NUMBERS]
     count = len(next(iter(columns.values())))
-    if not texts:
-        return [({}, numpy.arange(count))] if count else []
-    rows: Dict[Tuple[Any, ...], List[int]] = {}
-    for i, row in enumerate(zip(*(columns[name].tolist() for name in texts))):
-        rows.setdefault(row, []).append(i)
-    return [(dict(zip(texts, row)), numpy.asarray(places)) for row, places in rows.items()]
+    numbers = {name: numbers_of(name, columns[name]) for name in _NUMBERS if name in columns}
+    texts = {name: texts_of(column) for name, column in columns.items() if name not in numbers}
+    missing = [numpy.isnan(values) for values in numbers.values()]
+    keys = [*texts.values(), *(gaps.tolist() for gaps in missing if gaps.any())]
+    rows: Dict[Tuple[Any, ...], Any] = {}
+    if keys:
+        for i, row in enumerate(zip(*keys)):
+            rows.setdefault(row, []).append(i)
+    elif count:
+        rows[()] = numpy.arange(count)
+    for row, found in rows.items():
+        places = numpy.asarray(found)
+        given = {name: value for name, value in zip(texts, row) if value is not None}
+        of_rows = {name: values[places] for name, values in numbers.items() if not numpy.isnan(values[places[0]])}
+        yield given, of_rows, places
 
 
 @functools.lru_cache(maxsize=1)
@@ -328,15 +354,17 @@ def fit(
     prior: Optional[Path] = None,
     device_file: Optional[Path] = None,
 ) -> Model:
-    """A model fitted on all rows of a runs_agg.csv, which aggregate() writes, or of such a table: a DataFrame, or a list of
-    dictionaries.
+    """A model fitted on the rows of a runs_agg.csv, which aggregate() writes, or of such a table: a DataFrame, or a list of
+    dictionaries. Rows of networks that are not known, or that the input does not fit, are left out: each is logged as a
+    warning, and in info()["dropped"].
 
     kind: "hybrid" or "linear". prior: an op model that answers where no run does; default: the standard model.
     """
     options = encoded_json({"kind": kind, "seed": seed, "prior": prior})
     catalogue = _catalogue(device_file)
     with table_file(runs_agg) as file:
-        return Model(Handle("model", "model_fit", encoded_path(file), options, _value(catalogue)))
+        fitted = Handle("model", "model_fit", encoded_path(file), options, _value(catalogue))
+    return Model(fitted, None if file is runs_agg else file)
 
 
 def observe(model: Path, runs: Table, out: Optional[Path] = None) -> Dict[str, Any]:

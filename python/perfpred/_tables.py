@@ -8,12 +8,12 @@ import re
 import tempfile
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Sequence, Tuple, Union
 
-from perfpred._library import InputError
+from perfpred._library import InputError, notes_shown
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Path", "Table", "columns_of", "is_path", "is_table", "numbers_of", "table_file", "with_rows"]
+__all__ = ["Path", "Table", "columns_of", "is_path", "is_table", "numbers_of", "table_file", "texts_of", "with_rows"]
 
 Path = Union[str, "os.PathLike[str]"]
 Table = Union[Path, "pandas.DataFrame", Sequence[Mapping[str, Any]]]
@@ -36,8 +36,20 @@ def is_table(table: Any) -> bool:
     return _is_frame(table) or _are_rows(table)
 
 
+def _is_missing(value: Any) -> bool:
+    """None, NaN, pandas.NA and an empty text: what a table has where nothing is given."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):  # of an array, say
+        return type(value).__name__ == "NAType"
+
+
 def _cell(value: Any) -> Any:
     """Whole numbers as files have them: a column with gaps is one of floating-point numbers in a DataFrame."""
+    if _is_missing(value):
+        return None
     return int(value) if isinstance(value, (bool, float)) and value == value // 1 else value
 
 
@@ -60,7 +72,8 @@ def table_file(table: Any) -> Iterator[Path]:
             rows.writeheader()
             rows.writerows({name: _cell(value) for name, value in row.items()} for row in table)
         try:
-            yield path
+            with notes_shown(lambda note: with_rows(path, note)):
+                yield path
         except InputError as error:
             raise InputError(with_rows(path, str(error))) from None
 
@@ -100,16 +113,21 @@ def columns_of(jobs: Any) -> Tuple[Dict[str, Any], int]:
     return columns, int(next(iter(sizes))[0])
 
 
-def numbers_of(name: str, column: Any, places: Any) -> Any:
-    """Values of a column as numbers. Raises InputError with the place of one that is none."""
+def numbers_of(name: str, column: Any) -> Any:
+    """Values of a column as numbers, NaN where none is given. Raises InputError with the place of one that is none."""
     import numpy
 
-    try:
-        return numpy.ascontiguousarray(column[places], float)
-    except (TypeError, ValueError):
-        for place in places:
-            try:
-                float(column[place])
-            except (TypeError, ValueError):
-                raise InputError(f"[{place}]: {name} {column[place]!r} is not a number") from None
-        raise
+    if column.dtype.kind in "biuf":
+        return numpy.ascontiguousarray(column, float)
+    numbers = numpy.empty(len(column))
+    for place, value in enumerate(column.tolist()):
+        try:
+            numbers[place] = float("nan") if _is_missing(value) else float(value)
+        except (TypeError, ValueError):
+            raise InputError(f"[{place}]: {name} {value!r} is not a number") from None
+    return numbers
+
+
+def texts_of(column: Any) -> List[Any]:
+    """Values of a column that is no number's, None where none is given."""
+    return [_cell(value) for value in column.tolist()]

@@ -319,9 +319,31 @@ class Found(Captures):
                 updates = torch._foreach_mul([p.grad for p in model.parameters()], 0.1)
                 torch._foreach_sub_(list(model.parameters()), updates)
 
+        other = torch.optim.Adam(nn.Linear(3, 3).parameters())  # the program's, of another network
         phases = [op["phase"] for op in self.captured(step)["ops"]]
         self.assertEqual(phases[-2:], ["optimizer"] * 2)
         self.assertEqual(phases.count("optimizer"), 2)
+        del other
+
+    def test_writes_after_an_optimizer_are_not_another_update(self):
+        model = nn.Linear(6, 5)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+        def step():
+            model(torch.randn(8, 6)).sum().backward()
+            with torch.no_grad():
+                model.weight.mul_(0.99)  # decay by hand, before the update
+            optimizer.step()
+
+        ops = self.captured(step)["ops"]
+        self.assertEqual([op["phase"] for op in ops if op["name"] == "aten::mul_"], ["backward"])
+
+    def test_a_backend_that_compiles_nothing(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            net = torch.compile(nn.Linear(6, 5), backend="eager")
+            document = self.captured(lambda: net(torch.ones(8, 6)).sum().backward())
+        self.assertNotIn("compiled", document)
 
 
 if __name__ == "__main__":

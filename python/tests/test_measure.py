@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What perfpred.measure writes about a training loop. With perfpred-aggregate in PERFPRED_AGGREGATE the program reads it."""
 
+import contextlib
 import csv
 import gc
 import hashlib
 import importlib
+import io
 import json
 import math
 import os
 import pathlib
 import subprocess
 import tempfile
+import time
 import unittest
 import warnings
 
@@ -286,6 +289,66 @@ class Finds(Loop):
             self.assertEqual(row["optimizer"], name)
             self.assertEqual(row["optimizer_impl"], "" if name in ("adamw", "rmsprop") else "foreach")
 
+    def test_a_forward_pass_alone(self):
+        def step(x, y):
+            with torch.no_grad():
+                self.network(x)
+
+        row = self.row_of(step=step)
+        self.assertEqual((row["phases"], row["optimizer"], row["optimizer_impl"]), ("forward", "none", ""))
+        perfpred.aggregate(self.path, out=self.path + ".agg")
+        with open(self.path + ".agg") as file:
+            self.assertEqual([row["phases"] for row in csv.DictReader(file)], ["forward"])
+        self.assertEqual(self.row_of()["phases"], "")  # of training
+        teacher = nn.Linear(8, 4)
+
+        def taught(x, y):
+            with torch.no_grad():
+                teacher(x)
+            self.step(x, y)
+
+        self.assertEqual(self.row_of(step=taught, optimizer="adam")["phases"], "")
+
+    def test_backends_that_compile_nothing(self):
+        self.addCleanup(gc.collect)
+        made = lambda: nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+        own = lambda module, inputs: module.forward  # of the program's own: it may do anything
+        in_place = made()
+        in_place.compile(backend="aot_eager")
+        for network, compiled in (
+            (torch.compile(made(), backend="eager"), ""),
+            (in_place, ""),
+            (torch.compile(made(), backend=own), "1"),
+        ):
+            self.train(network)
+            self.assertEqual(self.row_of()["compiled"], compiled)
+
+    def test_shows_how_far_it_is_to_people_alone(self):
+        class Terminal(io.StringIO):
+            def isatty(self):
+                return True
+
+        def step(x, y):
+            self.step(x, y)
+            time.sleep(0.05)
+
+        for kind in (Terminal, io.StringIO):
+            with contextlib.redirect_stderr(kind()) as said:
+                self.measured(self.loader(samples=100), step=step)
+            if kind is Terminal:
+                self.assertRegex(said.getvalue(), r"\rperfpred.measure: \d+ steps timed, at most \d+ s of steps left")
+                self.assertTrue(said.getvalue().endswith("\r\x1b[K"))
+            else:
+                self.assertEqual(said.getvalue(), "")
+
+    def test_is_shown_by_its_row(self):
+        with perfpred.measure(self.path, network="mine") as m:
+            self.assertEqual(repr(m), f"{self.path}: nothing is written yet")
+            for x, y in self.loader():
+                self.step(x, y)
+                m.step()
+        self.assertRegex(repr(m), rf"^{self.path}: mine at 4: [0-9.e-]+ ms a step, outcome")
+
     def test_nhwc(self):
         self.network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 36, 4))
         self.optimizer = torch.optim.Adam(self.network.parameters())
@@ -483,7 +546,7 @@ class Captured(Loop):
 
     def test_a_compiled_network(self):
         self.addCleanup(gc.collect)  # the compiler's objects refer to each other, and to what was compiled
-        self.network = torch.compile(self.network, backend="eager")
+        self.network = torch.compile(self.network, backend=lambda module, inputs: module.forward)
         with warnings.catch_warnings():
             warnings.filterwarnings("error", "Using `torch.compile")
             self.measured(network=None, capture=True)

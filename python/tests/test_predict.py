@@ -3,13 +3,16 @@
 perfpred-predict in PERFPRED_PREDICT answers are compared with its own."""
 
 import csv
+import doctest
 import hashlib
 import importlib
+import io
 import json
 import math
 import os
 import pathlib
 import pickle
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,6 +31,7 @@ try:
 except ImportError:
     torch = None
 
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "guides", "python.md")
 JOB = {"device": "A100-80GB-PCIe", "batch_size": 64, "precision": "bf16"}
 
 
@@ -343,6 +347,28 @@ class Arrays(WithFolder):
         rows = [{name: int(column[i]) for name, column in jobs.items()} for i in range(5)]
         self.assertEqual(model.predict_many(rows)["time_sec_p50"].tolist(), model.predict_many(jobs)["time_sec_p50"].tolist())
 
+    @unittest.skipUnless(os.path.exists(PAGE), "the page is not there")
+    def test_the_example_of_the_page(self):
+        with open(PAGE) as file:
+            (example,) = re.findall(r"```python\n(>>> .*?)```", file.read(), flags=re.S)
+        test = doctest.DocTestParser().get_doctest(example, {}, "python.md", PAGE, 0)
+        said = io.StringIO()
+        self.assertEqual(doctest.DocTestRunner().run(test, out=said.write).failed, 0, said.getvalue())
+
+    def test_gaps_are_not_given(self):
+        model, job = perfpred.load(), {"network": "resnet18", "device": "T4", "batch_size": 8}
+        whole = model.predict_many([job])["time_sec_p50"][0]
+        one = model.predict_many([{**job, "classes": 10}])["time_sec_p50"][0]
+        for none in (None, math.nan, "", pandas.NA):
+            columns = {name: [value] * 3 for name, value in job.items()}
+            frame = pandas.DataFrame({**columns, "precision": none, "threads": none, "classes": [none, 10, none]})
+            self.assertEqual(model.predict_many(frame)["time_sec_p50"].tolist(), [whole, one, whole], repr(none))
+        texts = {name: [str(value) if name != "batch_size" else "8.0"] for name, value in job.items()}
+        frame = pandas.DataFrame({**texts, "cuda_graph": "0.0", "compiled": "0.0", "accumulate": "1.0", "classes": "10.0"})
+        self.assertEqual(model.predict_many(frame)["time_sec_p50"].tolist(), [one])
+        with self.assertRaisesRegex(perfpred.InputError, r"^\[1\]: batch_size is missing"):
+            model.predict_many({**{name: [value] * 2 for name, value in job.items()}, "batch_size": [8, None]})
+
     def test_say_which_job_is_wrong(self):
         model = self.fitted()
         jobs = self.jobs(1000)
@@ -351,6 +377,9 @@ class Arrays(WithFolder):
             model.predict_many(jobs)
         late = numpy.full(1000, 64.0)
         late[998] = math.nan
+        with self.assertRaisesRegex(perfpred.InputError, r"^\[998\]: batch_size is missing"):
+            model.predict_many({**jobs, "batch_size": late})
+        late[998] = math.inf
         with self.assertRaisesRegex(perfpred.InputError, r"^\[998\]: batch_size"):
             model.predict_many({**jobs, "batch_size": late})
         with self.assertRaisesRegex(perfpred.InputError, "one length"):
@@ -376,6 +405,27 @@ class Models(WithFolder):
         self.assertIn("outlier", done["set_aside"][0]["reason"])
         self.assertNotEqual(perfpred.predict(model=file, **job).time_sec.p50, before)
         self.assertEqual(model.predict(**job).time_sec.p50, before)
+
+    def test_rows_that_nothing_can_be_learnt_from_are_left_out_and_said(self):
+        with open(write_table(self.path("runs_agg.csv"))) as file:
+            rows = list(csv.DictReader(file))
+        some = [rows[0], {**rows[1], "network": "nonet", "depth": "", "base_filters": ""}, *rows[2:]]
+        with self.assertLogs("perfpred", "WARNING") as said:
+            model = perfpred.fit(some)
+        (line,) = said.output
+        self.assertRegex(line, r"a row is left out: \[1\]: .*nonet")
+        info = model.info()
+        self.assertEqual(info["rows"], len(rows) - 1)
+        self.assertRegex(info["dropped"][0]["reason"], r"^\[1\]: .*nonet")
+        with self.assertRaisesRegex(perfpred.InputError, r"^\[0\]: .*nonet"):
+            perfpred.fit(some[1:2])
+
+    @unittest.skipIf(numpy is None, "no NumPy")
+    def test_tables_with_gaps(self):
+        with open(write_table(self.path("runs_agg.csv"))) as file:
+            rows = [{**row, "threads": math.nan, "cuda_graph": "0.0", "precision": None} for row in csv.DictReader(file)]
+        self.assertEqual(perfpred.fit(rows).info()["rows"], len(rows))
+        self.assertEqual(perfpred.fit(pandas.DataFrame(rows)).info()["rows"], len(rows))
 
     def test_eight_that_observe_at_once_lose_no_run(self):
         file, observed = self.path("model.json"), []

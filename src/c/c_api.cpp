@@ -16,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "aggregate/usable_rows.h"
 #include "c/guard.h"
 #include "c/objects.h"
 #include "model/unstated.h"
@@ -76,7 +77,10 @@ DeviceCatalogue devices_of(const perfpred_catalogue* catalogue) {
   return catalogue == nullptr ? known_devices(nullptr) : *catalogues().get(catalogue);
 }
 
-perfpred_model* new_model(TimeRegressor model) { return models().add(std::make_shared<SharedModel>(std::move(model))); }
+/// @param left_out  rows that the model was not given
+perfpred_model* new_model(TimeRegressor model, std::vector<RejectedRun> left_out = {}) {
+  return models().add(std::make_shared<SharedModel>(std::move(model), std::move(left_out)));
+}
 
 perfpred_workload* new_workload(AskedWorkload workload) {
   return workloads().add(std::make_shared<const AskedWorkload>(std::move(workload)));
@@ -97,8 +101,11 @@ FitOptions fit_options(const nlohmann::json& options, DeviceCatalogue devices) {
   return fit;
 }
 
-nlohmann::json info_json(const TimeRegressor& model) {
+/// @param dropped  rows that the model was not given; those that it dropped itself follow
+nlohmann::json info_json(const TimeRegressor& model, std::vector<RejectedRun> dropped) {
   const std::vector<AggregateRow> rows = model.fitted_rows();
+  const std::vector<RejectedRun> by_fit = model.dropped();
+  dropped.insert(dropped.end(), by_fit.begin(), by_fit.end());
   std::set<std::string> devices, networks;
   for (const AggregateRow& row : rows) {
     devices.insert(row.workload.device);
@@ -108,7 +115,7 @@ nlohmann::json info_json(const TimeRegressor& model) {
           {"rows", rows.size()},
           {"devices", devices},
           {"networks", networks},
-          {"dropped", to_json(model.dropped())}};
+          {"dropped", to_json(dropped)}};
 }
 
 /// The document of `perfpred-observe --json`. @param observe  teaches a model the runs of the file
@@ -317,7 +324,10 @@ int perfpred_model_fit(const char* runs_agg, const char* options, const perfpred
   return guarded([&] {
     given(out, "out");
     const FitOptions fit = fit_options(options_of(options), devices_of(catalogue));
-    *out = new_model(TimeRegressor::fit(read_aggregate(given(runs_agg, "runs_agg")), fit));
+    std::vector<RejectedRun> left_out;
+    const std::vector<AggregateRow> rows = read_usable_rows(given(runs_agg, "runs_agg"), left_out);
+    for (const RejectedRun& row : left_out) note({"a row is left out: " + row.reason});
+    *out = new_model(TimeRegressor::fit(rows, fit), std::move(left_out));
   });
 }
 
@@ -331,7 +341,8 @@ int perfpred_model_save(const perfpred_model* model, const char* path) {
 int perfpred_model_info(const perfpred_model* model, char* buffer, size_t capacity, size_t* needed) {
   return guarded([&] {
     const auto asked = models().get(model);
-    give_text(dumped(asked->ask(info_json), indent), buffer, capacity, needed);
+    const auto info = asked->ask([&](const TimeRegressor& by) { return info_json(by, asked->left_out()); });
+    give_text(dumped(info, indent), buffer, capacity, needed);
   });
 }
 
@@ -395,6 +406,10 @@ int perfpred_workload_set(perfpred_workload* workload, const char* field, const 
     std::erase(changed->unstated, field);
     workloads().replace(workload, std::move(changed));
   });
+}
+
+int perfpred_workload_params(const perfpred_workload* workload, int64_t* params) {
+  return guarded([&] { *given(params, "params") = workloads().get(workload)->workload.params(); });
 }
 
 void perfpred_workload_free(perfpred_workload* workload) {

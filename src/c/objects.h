@@ -23,7 +23,11 @@ namespace perfpred {
 /// A regressor that any number of threads ask, while others teach it or measure this machine's CPU for it.
 class SharedModel {
  public:
-  explicit SharedModel(TimeRegressor regressor) : regressor_(std::move(regressor)) {}
+  /// @param left_out  rows of the table that the regressor was fitted on without
+  explicit SharedModel(TimeRegressor regressor, std::vector<RejectedRun> left_out = {})
+      : left_out_(std::move(left_out)), regressor_(std::move(regressor)) {}
+
+  [[nodiscard]] const std::vector<RejectedRun>& left_out() const { return left_out_; }
 
   /// What a call gives for the regressor, whose devices stay as they are meanwhile.
   template <class Call>
@@ -43,6 +47,7 @@ class SharedModel {
   void rate_cpu() const;
 
  private:
+  std::vector<RejectedRun> left_out_;
   mutable TimeRegressor regressor_;     // but for set_cpu() it locks itself
   mutable std::shared_mutex devices_;   // alone: set_cpu()
   mutable std::mutex making_requests_;  // guards requests_

@@ -88,6 +88,10 @@ const Columns<Device>& columns() {
       number("int8_tops", &Device::int8_tops, 50000),
       number("fp8_tflops", &Device::fp8_tflops, 50000),
       number("fp4_tflops", &Device::fp4_tflops, 100000),
+      number("base_mhz", &Device::base_mhz, 10000),
+      number("mem_mhz", &Device::mem_mhz, 50000),
+      number("cores", &Device::cores, 1000000),
+      text_column("bus", &Device::bus),
   };
   return all;
 }

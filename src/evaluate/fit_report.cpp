@@ -46,7 +46,7 @@ class ScoredSteps {
 
 /// Scores a fold's layers by rates of the other layers; those of a group that is too small for this are not scored.
 void score_left_out(const OpTimeModel& model, const LayerGroup& group, std::size_t fold, ScoredSteps& scored) {
-  LayerGroup others = {group.key, group.device, {}};
+  LayerGroup others = {group.key, group.device, {}, group.waiting};
   std::vector<const LayerRow*> own;
   const auto order = shuffled_rows(static_cast<Eigen::Index>(group.rows.size()), 0);
   for (std::size_t i = 0; i < order.size(); ++i) {

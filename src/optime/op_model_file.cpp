@@ -314,7 +314,7 @@ LayerRates read_layer_rates(const nlohmann::json& json) {
 }
 
 /// Numbers in the units of devices.csv.
-constexpr std::array<std::pair<const char*, std::optional<double> Device::*>, 21> device_rates = {{
+constexpr std::array<std::pair<const char*, std::optional<double> Device::*>, 24> device_rates = {{
     {"fp64_tflops", &Device::fp64_tflops},
     {"fp32_tflops", &Device::fp32_tflops},
     {"tf32_tflops", &Device::tf32_tflops},
@@ -336,12 +336,16 @@ constexpr std::array<std::pair<const char*, std::optional<double> Device::*>, 21
     {"int8_tops", &Device::int8_tops},
     {"fp8_tflops", &Device::fp8_tflops},
     {"fp4_tflops", &Device::fp4_tflops},
+    {"base_mhz", &Device::base_mhz},
+    {"mem_mhz", &Device::mem_mhz},
+    {"cores", &Device::cores},
 }};
 
 nlohmann::json to_json(const Device& device) {
   nlohmann::json json = {{"name", device.name},     {"aliases", device.aliases}, {"kind", to_string(device.kind)},
                          {"vendor", device.vendor}, {"arch", device.arch},       {"source", device.source}};
   if (!device.mem_type.empty()) json["mem_type"] = device.mem_type;
+  if (!device.bus.empty()) json["bus"] = device.bus;
   for (const auto& [name, member] : device_rates) {
     if (device.*member) json[name] = *(device.*member);
   }
@@ -359,6 +363,7 @@ Device read_device(const nlohmann::json& json) {
   device.name = json_text(json, "name");
   device.source = json_text(json, "source");
   if (json.contains("mem_type")) device.mem_type = json_text(json, "mem_type");
+  if (json.contains("bus")) device.bus = json_text(json, "bus");
   for (const auto& [name, member] : device_rates) {
     if (!json.contains(name)) continue;
     const double value = json_number(json, name);

@@ -177,8 +177,9 @@ double parse_seconds(std::string_view text, const ValuePlace& place) {
 }
 
 bool parse_flag(std::string_view text, const ValuePlace& place) {
-  if (text != "0" && text != "1") throw_bad_value(place, text, "0 or 1");
-  return text == "1";
+  const auto value = integer(text);
+  if (value != 0 && value != 1) throw_bad_value(place, text, "0 or 1");
+  return value == 1;
 }
 
 void parse_seconds_list(std::string_view text, const ValuePlace& place, std::vector<double>& seconds) {

@@ -47,7 +47,7 @@ struct ValuePlace {
 /// `D-HH:MM:SS`. At least 0, below 2^63.
 [[nodiscard]] double parse_seconds(std::string_view text, const ValuePlace& place);
 
-/// `1` or `0`, without blanks.
+/// 1 or 0, also as `1.0`; surrounding blanks are allowed.
 [[nodiscard]] bool parse_flag(std::string_view text, const ValuePlace& place);
 
 /// Reads a JSON list of numbers >= 0, as `[]` or `[1.5, 2]`.

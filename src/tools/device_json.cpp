@@ -12,7 +12,7 @@
 namespace perfpred {
 
 nlohmann::ordered_json to_json(const Device& device) {
-  constexpr std::array<std::string_view, 6> texts = {"name", "kind", "vendor", "arch", "source", "mem_type"};
+  constexpr std::array<std::string_view, 7> texts = {"name", "kind", "vendor", "arch", "source", "mem_type", "bus"};
   nlohmann::ordered_json row;
   const auto fields = device_fields(device);
   for (std::size_t i = 0; i < fields.size(); ++i) {

@@ -256,7 +256,7 @@ void Plotter::repeats(std::span<const Run> runs) {
   draw_as(chart, "repeats");
 }
 
-void Plotter::predictions(std::span<const PredictionRow> rows) {
+void Plotter::predictions(std::span<const PredictionRow> rows, std::span<const PredictionRow> baseline) {
   std::vector<Comparison> times, rates;
   std::vector<Workload> workloads;
   for (const PredictionRow& row : rows) {
@@ -274,6 +274,9 @@ void Plotter::predictions(std::span<const PredictionRow> rows) {
   const auto fields = differing_fields(workloads, {});
   Series measured = {.label = "measured", .style = Series::Style::bars};
   Series predicted = {.label = "predicted, 90 % interval", .style = Series::Style::bars};
+  Series other = {.label = "baseline", .style = Series::Style::bars};
+  std::map<std::string, double> baseline_sec;
+  for (const PredictionRow& row : baseline) baseline_sec[row.workload.key()] = row.time_sec.p50;
   Chart bars;
   bars.title = "Measured and predicted " + std::string(epoch_time.name);
   bars.y.label = epoch_time.label();
@@ -283,8 +286,11 @@ void Plotter::predictions(std::span<const PredictionRow> rows) {
     bars.x.categories.push_back(name_of(row.workload, fields));
     measured.points.push_back({x, *row.measured_time_sec});
     predicted.points.push_back({x, row.time_sec.p50, row.time_sec.p05, row.time_sec.p95});
+    if (const auto known = baseline_sec.find(row.workload.key()); known != baseline_sec.end())
+      other.points.push_back({x, known->second});
   }
   bars.series = {std::move(measured), std::move(predicted)};
+  if (!other.points.empty()) bars.series.push_back(std::move(other));
   draw_as(bars, "predicted_bars");
 }
 

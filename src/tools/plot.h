@@ -53,9 +53,9 @@ class Plotter {
   void repeats(std::span<const Run> runs);
 
   /// `predicted_time` and `predicted_throughput`: predicted against measured, with 90 % intervals; of at most 40 rows
-  /// also `predicted_bars`, side by side.
+  /// also `predicted_bars`, side by side, with what `baseline` predicts of the same workloads.
   /// @throws NoPlot if no row has both measured values
-  void predictions(std::span<const PredictionRow> rows);
+  void predictions(std::span<const PredictionRow> rows, std::span<const PredictionRow> baseline = {});
 
   /// `<stem>_loss` and `<stem>_accuracy`: the epochs of a run's log, as far as they were recorded. `name` is the log's
   /// path, or another name for it; the plots take its stem.

@@ -222,7 +222,7 @@ TEST(HelpOfAProgram, IsRefusedWhereItIsNone) {
 void expect_progress(const std::string& program_and_options, const std::string& at_end) {
   const testing::TemporaryFolder folder;
   const std::string command = "cd " + folder.file("") + " && " + program_and_options;
-  const Finished on_terminal = shell("script -qec '" + command + " on_terminal.csv' /dev/null < /dev/null");
+  const Finished on_terminal = shell("NO_COLOR=1 script -qec '" + command + " on_terminal.csv' /dev/null < /dev/null");
   EXPECT_EQ(on_terminal.exit_code, 0) << on_terminal.out;
   EXPECT_THAT(on_terminal.out, HasSubstr(at_end + ": 100 %, 0:00:00 left"));
   const Finished in_pipe = shell(command + " in_pipe.csv 2>&1");

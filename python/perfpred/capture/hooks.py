@@ -30,9 +30,31 @@ def _compiled_kind():
     return getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", None)
 
 
+def _backend_of(module):
+    """The name of the backend that a compiled module was given; "" where PyTorch does not tell it."""
+    link = getattr(module, "dynamo_ctx", None)
+    if link is None:  # compiled in place
+        config = getattr(module._compiled_call_impl, "get_compiler_config", None)
+        link = inspect.getclosurevars(config).nonlocals.get("self") if config is not None else None
+    link = getattr(link, "callback", None)
+    while link is not None:
+        if name := getattr(link, "_compiler_name", ""):
+            return name
+        link = getattr(link, "_torchdynamo_orig_backend", None) or getattr(link, "_torchdynamo_orig_callable", None)
+    return ""
+
+
 def is_compiled(module):
-    """Whether a module was compiled, by torch.compile() or its own compile()."""
-    return isinstance(module, _compiled_kind() or ()) or getattr(module, "_compiled_call_impl", None) is not None
+    """Whether a module was compiled, by torch.compile() or its own compile(). Backends as "eager" and "aot_eager" compile
+    nothing: the kernels are those of the module itself.
+    """
+    if not isinstance(module, _compiled_kind() or ()) and getattr(module, "_compiled_call_impl", None) is None:
+        return False
+    return "eager" not in _backend_of(module)
+
+
+def _optimizers():
+    return [thing for thing in gc.get_objects() if issubclass(type(thing), torch.optim.Optimizer)]
 
 
 def _remove(handle):
@@ -45,7 +67,8 @@ def _call_of_compiled(recorder):
     """Calls the module that torch.compile() was given: else hooks on all modules are called for both, with a warning."""
 
     def called(compiled, *args, **kwargs):
-        recorder.note_compiled()
+        if is_compiled(compiled):
+            recorder.note_compiled()
         return compiled._orig_mod(*args, **kwargs)
 
     return called
@@ -126,10 +149,9 @@ class Hooks:
         of_networks = {id(p) for network in self._called() for p in network.parameters()}
         updated = {id(p) for parameters in self._updated.values() for p in parameters}
         left = 0
-        for thing in gc.get_objects():
-            if issubclass(type(thing), torch.optim.Optimizer):
-                own = {id(p) for p in _parameters_of(thing)}
-                left += bool(own & of_networks) and not own & updated
+        for optimizer in _optimizers():
+            own = {id(p) for p in _parameters_of(optimizer)}
+            left += bool(own & of_networks) and not own & updated
         return left
 
     def _called(self):
@@ -346,12 +368,13 @@ class Hooks:
     def _on_write(self, tensors):
         """Whoever writes to parameters after a backward pass updates them, where there is no optimizer of torch.optim."""
         recorder = self.recorder
-        own = {storage_of(p)._cdata for network in self._called() for p in network.parameters()}
+        parameters = [p for network in self._called() for p in network.parameters()]
+        own, known = {storage_of(p)._cdata for p in parameters}, {id(p) for p in parameters}
         if not any(storage_of(tensor)._cdata in own for tensor in tensors):
             return
         recorder.on_write = None
-        if any(issubclass(type(thing), torch.optim.Optimizer) for thing in gc.get_objects()):
-            return
+        if self.stepped or any(id(p) in known for optimizer in _optimizers() for p in _parameters_of(optimizer)):
+            return  # an optimizer has the update, or had it: others of the program are of other networks
         recorder.phase = "optimizer"
         for op in recorder.ops[self._end_of_backward :]:
             op["phase"] = "optimizer"

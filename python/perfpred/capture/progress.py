@@ -1,11 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a capture is, for people who watch."""
+"""How far a capture or a measurement is, for people who watch."""
 
 import sys
 import threading
 import time
 
 _EVERY_SEC = 0.5  # what is done before shows nothing
+
+
+class Line:
+    """A line of a terminal that is kept up to date; of a file or pipe nothing is written."""
+
+    def __init__(self, file):
+        self._terminal = file if file is not None and file.isatty() else None
+        self._written = time.monotonic()
+        self._shown = False
+
+    def write(self, text):
+        """Shows text(), unless it is soon after the last one."""
+        now = time.monotonic()
+        if self._terminal is not None and now - self._written >= _EVERY_SEC:
+            self._terminal.write(f"\r{text()}\x1b[K")
+            self._terminal.flush()
+            self._written, self._shown = now, True
+
+    def clear(self):
+        if self._shown:
+            self._terminal.write("\r\x1b[K")
+            self._terminal.flush()
+            self._shown = False
 
 
 class Progress:
@@ -15,6 +38,7 @@ class Progress:
         self.state = lambda: ("", 0.0)  # what is being done, and what share of all is done; called on another thread
         self._name = name
         self._ended = threading.Event()
+        self._line = Line(sys.stderr)  # a script may put another file there
         self._thread = threading.Thread(target=self._show, daemon=True) if sys.stderr.isatty() else None
 
     def __enter__(self):
@@ -28,15 +52,13 @@ class Progress:
         if self._thread is not None:
             self._thread.join()
 
+    def _text(self):
+        text, share = self.state()
+        sec = time.monotonic() - self._begun
+        left = f", {sec / share * (1 - share):.0f} s left" if share > 0 else ""
+        return f"{self._name}: {text}, {sec:.0f} s{left}"
+
     def _show(self):
-        shown, terminal = False, sys.stderr  # a script may put another file there
         while not self._ended.wait(_EVERY_SEC):
-            text, share = self.state()
-            sec = time.monotonic() - self._begun
-            left = f", {sec / share * (1 - share):.0f} s left" if share > 0 else ""
-            terminal.write(f"\r{self._name}: {text}, {sec:.0f} s{left}\x1b[K")
-            terminal.flush()
-            shown = True
-        if shown:
-            terminal.write("\r\x1b[K")
-            terminal.flush()
+            self._line.write(self._text)
+        self._line.clear()

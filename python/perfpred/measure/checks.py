@@ -5,12 +5,11 @@ import os
 import tempfile
 
 from perfpred._library import InputError
-from perfpred._model import aggregate, predict
+from perfpred._model import aggregate, trained_params
 from perfpred.measure import runs_file
 from perfpred.measure.errors import MeasureError
 
 _DEVICE = "T4"  # any GPU of the catalogue: the sizes of a network are the same on all
-_STATE_BYTES = 4  # what Adam has of each parameter beyond momentum: a second number of single precision
 _OWN_HEAD = 0.1  # of the parameters: by how much a network may differ from the zoo's, as by layers behind it
 
 
@@ -26,10 +25,7 @@ def check_readable(row):
 
 
 def _params_of(network):
-    """How many parameters a network of the zoo has: a step's memory of two optimizers tells."""
-    asked = dict(network, precision="fp32", batch_size=1, device=_DEVICE, fit_advice=False)
-    adam, momentum = (predict(optimizer=name, **asked).memory["tensors"]["p50"] for name in ("adam", "momentum"))
-    return (adam - momentum) // _STATE_BYTES
+    return trained_params(**network, precision="fp32", batch_size=1, device=_DEVICE)
 
 
 def check_network(workload, params):

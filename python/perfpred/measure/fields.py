@@ -21,6 +21,7 @@ _WORDS = {
     "loader": ["none", "included"],
     "loss": ["whole", "chunked"],
     "padding": ["packed", "padded"],
+    "phases": ["all", "forward"],
 }
 _TEXTS = {  # a pattern, and what it is
     **dict.fromkeys(("batch_size", "train_images", "accumulate"), ("[1-9][0-9]*", "a positive integer")),

@@ -70,6 +70,7 @@ class Found:
         self.channels_last = False
         self._autocast = None
         self._optimizers = []  # that made a step
+        self._has_gradients = False  # was the network called to be trained?
 
     @contextlib.contextmanager
     def watching(self):
@@ -96,6 +97,7 @@ class Found:
 
     def _note_call(self, module, args, kwargs):
         self.module = module
+        self._has_gradients = torch.is_grad_enabled()
         for device in ("cuda", "cpu"):
             if torch.is_autocast_enabled(device):
                 self._note_autocast(torch.get_autocast_dtype(device))
@@ -121,6 +123,10 @@ class Found:
         of = lambda optimizer: (p for group in optimizer.param_groups for p in group["params"])
         could = self._optimizers or [o for o in gc.get_objects() if issubclass(type(o), torch.optim.Optimizer)]
         return [o for o in could if not _wraps(o) and any(id(p) in ours for p in of(o))]
+
+    def trains(self):
+        """Whether the step is one of training, and not a forward pass alone."""
+        return self._has_gradients or bool(self._optimizers)
 
     def params(self):
         return sum(p.numel() for p in self._parameters() if p.requires_grad)
@@ -162,6 +168,8 @@ class Found:
     def fields(self):
         """Of a workload, by column, as far as they are known and not usual."""
         known = {"layout": "nhwc" if self.channels_last else "nchw", "precision": self.precision()}
+        if not self.trains():
+            known["phases"] = "forward"
         dtype = self._most_common_dtype()
         packed = {_PACKED[type(m).__name__] for m in self._modules() if type(m).__name__ in _PACKED}
         if packed:

@@ -18,7 +18,7 @@ MANDATORY = (
 ).split(",")
 WORKLOAD = (
     "network,depth,base_filters,batch_size,input,classes,train_images,optimizer,precision,layout,cuda_graph,device,threads,"
-    "attention,optimizer_impl,weights,adapter,checkpoint,accumulate,compiled,software,loader,loss,padding"
+    "attention,optimizer_impl,weights,adapter,checkpoint,accumulate,compiled,software,loader,loss,padding,phases"
 ).split(",")
 _MEASURED = (
     "env,host,driver,cuda,cudnn,step_p05_ms,step_p50_ms,step_p95_ms,clock_mhz,mem_free_mb,peak_mem_mb,load,timing,outcome,"

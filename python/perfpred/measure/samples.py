@@ -189,6 +189,11 @@ class StepSamples:
         if not self._keeps_disturbed and self._must_keep_disturbed():
             self._rebuild()
 
+    def said(self):
+        """For people who watch."""
+        left = max(self._limit_sec - self._elapsed, 0)
+        return f"{len(self.all)} steps timed, at most {left:.0f} s of steps left"
+
     def drop_last(self):
         """The last sample was of another step."""
         if self.all:

@@ -8,6 +8,7 @@ import gc
 import math
 import os
 import statistics
+import sys
 import time
 import warnings
 from types import TracebackType
@@ -17,6 +18,7 @@ import torch
 
 from perfpred._tables import Path
 from perfpred.capture.place import is_meta, swap
+from perfpred.capture.progress import Line
 from perfpred.capture.session import CaptureError
 from perfpred.capture.session import capture as captured_step
 from perfpred.measure import checks, runs_file
@@ -183,6 +185,7 @@ class measure:
         self._of_step = contextlib.ExitStack()
         self._next: Any = None  # what the end of a step means; a method of this, from __enter__() on
         self._session = self._samples = self._monitor = self._clock = None
+        self._line = Line(sys.stderr)
         self._window: List[float] = []  # seconds of steps
         self._clocks_mhz: List[float] = []
         self._host_sec: List[float] = []
@@ -225,6 +228,7 @@ class measure:
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
         self._open.close()
+        self._line.clear()
         if self._session is not None:
             self._end_capture(False)  # the step has not ended
         if self.done:
@@ -241,6 +245,8 @@ class measure:
             return f"{self.path}: {self.row['network']}: {self.row['outcome']}: {self.row['note']}"
         text = f"{self.row['network']} at {self.row['batch_size']}: {self.row['step_p50_ms']:.4g} ms a step"
         return f"{self.path}: {text}, outcome {self.row['outcome']}" + (f" ({self.row['note']})" if self.row["note"] else "")
+
+    __repr__ = __str__  # as that of answers
 
     def step(self) -> bool:
         """A step has ended, with its update by the optimizer. Returns whether the row is written."""
@@ -338,6 +344,7 @@ class measure:
 
     def _end_window(self):
         self._in_window, reading = 0.0, self._monitor.read()
+        self._line.write(lambda: f"perfpred.measure: {self._samples.said()}")
         if self._device.type == "cpu":  # the reading is not part of the next step; a GPU has steps queued meanwhile
             self._clock.restart()
             self._clock.mark()
@@ -453,7 +460,7 @@ class measure:
         if "input" not in known and found.input:
             known["input"] = text_of("input", found.input)
         if "optimizer" not in known and not self._is_step:
-            known["optimizer"] = found.optimizer()
+            known["optimizer"] = "none" if known.get("phases") == "forward" else found.optimizer()
         if "optimizer" in known and known["optimizer"] not in FUSED and "optimizer_impl" not in given:
             known.pop("optimizer_impl", None)  # has no effect on the others
         if "classes" not in known and found.classes:
@@ -540,6 +547,7 @@ class measure:
         return max(int(self._workload["train_images"]) / samples, 1) * mean_sec
 
     def _finish(self):
+        self._line.clear()
         self.label = label = self._samples.label()
         epoch_sec = self._epoch_sec(label["mean"])
         notes = []

@@ -270,8 +270,11 @@ std::vector<double> LayerRates::kernel_seconds(std::span<const StepKernel> kerne
 }
 
 LayerRates LayerGroup::fit(const StepParameters& prior) const {
-  return LayerRates::fit(parts_of(rows, device.kind), step_device(device, key.precision, StepArithmetic::as_graph),
-                         prior);
+  LayerRates rates =
+      LayerRates::fit(parts_of(rows, device.kind), step_device(device, key.precision, StepArithmetic::as_graph), prior);
+  if (!mostly_waited()) return rates;
+  for (auto& [group, own] : rates.groups) own.width = std::max(own.width, unknown_half_width);
+  return rates;
 }
 
 LayerGroups read_layer_groups(const std::string& path, const DeviceCatalogue& catalogue) {
@@ -283,18 +286,25 @@ LayerGroups read_layer_groups(const std::string& path, const DeviceCatalogue& ca
   LayerGroups result;
   std::size_t waiting = 0, untimed = 0, disturbed = 0;
   for (auto& [key, rows] : by_key) {
-    LayerGroup& group = result.groups.emplace_back(LayerGroup{key, device_named(key.device, catalogue), {}});
+    LayerGroup& group = result.groups.emplace_back(LayerGroup{key, device_named(key.device, catalogue), {}, 0});
     const std::size_t untimed_here = drop_untimed(rows, disturbed);
-    const std::size_t waiting_here = std::erase_if(rows, [](const LayerRow& row) {
+    group.waiting = std::erase_if(rows, [](const LayerRow& row) {
       return row.host_sec && row.step_sec && *row.host_sec > host_bound * *row.step_sec;
     });
     untimed += untimed_here;
-    waiting += waiting_here;
+    waiting += group.waiting;
     group.rows = one_row_each(rows);
     if (const auto parts = parts_of(group.rows, group.device.kind).size(); parts < LayerRates::min_parts) {
       throw InputError(fmt::format("{}: {} timed parts of layers on {} in {}: a fit needs {}{}", path, parts,
                                    key.device, to_string(key.precision), LayerRates::min_parts,
-                                   left_out("; ", untimed_here, waiting_here)));
+                                   left_out("; ", untimed_here, group.waiting)));
+    }
+    if (group.mostly_waited()) {
+      result.notes.push_back(
+          fmt::format("{}: warning: {} of {} layers on {} in {} waited for their host; the others say little of a "
+                      "network's kernels: "
+                      "expect twice or half the predicted time, as wide as the intervals are",
+                      path, group.waiting, group.waiting + group.rows.size(), key.device, to_string(key.precision)));
     }
   }
   if (disturbed != 0)

@@ -74,7 +74,12 @@ struct LayerGroup {
   RatesKey key;
   Device device;
   std::vector<LayerRow> rows;
+  std::size_t waiting = 0;  ///< layers that were left out because the device waited for its host
 
+  /// Whether the rows are the lesser part: those that are left say little of a network's kernels.
+  [[nodiscard]] bool mostly_waited() const { return waiting > rows.size(); }
+
+  /// Where it mostly waited, intervals are at least as wide as where nothing is known.
   /// @param prior  as LayerRates::fit() takes it
   [[nodiscard]] LayerRates fit(const StepParameters& prior) const;
 };
