@@ -16,10 +16,9 @@
 namespace {
 
 void print(const perfpred::Device& device) {
-  const auto fields = perfpred::device_fields(device);
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    fmt::print("{:<20}{}\n", perfpred::device_columns()[i],
-               fields[i].empty() ? "unknown" : perfpred::printable(fields[i]));
+  for (const auto& column : perfpred::device_table()) {
+    const std::string field = column.get(device);
+    fmt::print("{:<20}{}\n", column.name, field.empty() ? "unknown" : perfpred::printable(field));
   }
 }
 

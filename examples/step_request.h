@@ -15,7 +15,7 @@
 #include "step_output.h"
 #include "text/json.h"
 #include "tools/complexity_tables.h"
-#include "tools/ops_file.h"
+#include "tools/step_report.h"
 #include "tools/workload_sweep.h"
 #include "workload_options.h"
 

@@ -223,7 +223,7 @@ TEST(Assign, KeepsTheMemoryLimitOfACover) {
   const AssignmentProblem problem = large_cover();
   PlanLimits little;
   little.memory_bytes = 100'000;
-  const Assignment assignment = assign(problem, little);
+  const Assignment assignment = assign(problem, Limits(little));
   EXPECT_EQ(assignment.status, PlanStatus::feasible);  // a search without a limit makes millions of partial plans
   EXPECT_TRUE(covers_groups(problem.group, assignment.device));
   EXPECT_LE(assignment.value, assignment.upper_bound);
@@ -246,12 +246,12 @@ TEST(Assign, TellsALimitFromACoverThatCannotBe) {
   ASSERT_EQ(left_over, 0);
   PlanLimits no_time;
   no_time.time_sec = 0;
-  const Assignment stopped = assign(problem, no_time);
+  const Assignment stopped = assign(problem, Limits(no_time));
   EXPECT_EQ(stopped.status, PlanStatus::unknown);
   EXPECT_GE(stopped.upper_bound, 40);
   // One job that no device holds.
   problem.jobs[0].assign(2, PlanItem{problem.budgets[0] + 1, 1});
-  EXPECT_EQ(assign(problem, no_time).status, PlanStatus::infeasible);
+  EXPECT_EQ(assign(problem, Limits(no_time)).status, PlanStatus::infeasible);
 }
 
 TEST(Assign, BoundsValuesThatNoWholeNumberHolds) {

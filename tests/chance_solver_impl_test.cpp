@@ -22,7 +22,7 @@ struct ChanceProblem : ChanceTimes {
 
 /// @param problems  one for each device, or one for all devices
 Assignment assign_chance(std::span<const ChanceProblem> problems, std::span<const double> budgets,
-                         const JobGroups& group, const PlanLimits& limits, std::int64_t max_nodes) {
+                         const JobGroups& group, const Limits& limits, std::int64_t max_nodes) {
   AssignmentProblem assignment{std::vector<PlanJob>(group.size(), PlanJob(budgets.size())), {}, group};
   for (std::size_t d = 0; d < budgets.size(); ++d) {
     assignment.budgets.push_back(static_cast<std::int64_t>(budgets[d]));
@@ -34,7 +34,7 @@ Assignment assign_chance(std::span<const ChanceProblem> problems, std::span<cons
   return assign_chance(assignment, times, limits, max_nodes);
 }
 
-Plan solve_chance(const ChanceProblem& problem, const PlanLimits& limits, std::int64_t max_nodes) {
+Plan solve_chance(const ChanceProblem& problem, const Limits& limits, std::int64_t max_nodes) {
   const Assignment assignment = assign_chance(std::span(&problem, 1), std::span(&problem.budget, 1),
                                               JobGroups(problem.values.size()), limits, max_nodes);
   Plan plan;
@@ -229,7 +229,7 @@ TEST(SolveChance, StopsWithABoundWhenTheTimeIsUp) {
     for (const double time_sec : {0.0, 1e-5, 1e-4, 1e-3}) {
       PlanLimits limits;
       limits.time_sec = time_sec;
-      const Plan plan = solve_chance(problem, limits, 1'000'000);
+      const Plan plan = solve_chance(problem, Limits(limits), 1'000'000);
       EXPECT_LE(plan.value, best * (1 + 1e-12));
       EXPECT_GE(plan.upper_bound, best * (1 - 1e-12));
       EXPECT_LE(plan.upper_bound, all * (1 + 1e-12));
@@ -248,7 +248,7 @@ TEST(AssignChance, StopsWithABoundWhenTheTimeIsUp) {
                                 std::floor(0.1 * problem[0].budget)};
     JobGroups group(20);
     if (instance % 2 == 1) group[0] = group[1] = 0;
-    const Assignment stopped = assign_chance(problem, budgets, group, no_time, 100'000);
+    const Assignment stopped = assign_chance(problem, budgets, group, Limits(no_time), 100'000);
     const Assignment best = assign_chance(problem, budgets, group, {}, 100'000);
     EXPECT_GE(stopped.upper_bound, best.value);
     EXPECT_LE(stopped.value, best.upper_bound);

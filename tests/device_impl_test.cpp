@@ -493,8 +493,8 @@ TEST(Device, PeaksByPrecision) {
 TEST(Device, FieldsReadBack) {
   const testing::TemporaryFolder folder;
   const Device device = DeviceCatalogue().find("MI300X");
-  std::string row = csv_line(device_columns());
-  row += csv_line(device_fields(device));
+  std::string row = csv_line(names_of(device_table()));
+  row += csv_line(fields_of(device_table(), device));
   DeviceCatalogue catalogue;
   catalogue.add(folder.write("own.csv", row));
   EXPECT_EQ(catalogue.find("MI300X"), device);

@@ -22,7 +22,6 @@
 #include "model/unstated.h"
 #include "statistics/parallel.h"
 #include "text/json.h"
-#include "text/json_object.h"
 #include "text/parse.h"
 #include "tools/aggregate_answer.h"
 #include "tools/device_json.h"

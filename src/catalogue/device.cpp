@@ -56,46 +56,6 @@ void set_kind(Device& device, std::string_view text, const ValuePlace& place) {
   device.kind = *kind;
 }
 
-/// The table of devices.csv.
-const Columns<Device>& columns() {
-  static const Columns<Device> all = {
-      text_column("name", &Device::name, true),
-      {"aliases", [](Device& d, std::string_view t, const ValuePlace&) { d.aliases = split_aliases(t); },
-       [](const Device& d) { return fmt::format("{}", fmt::join(d.aliases, "|")); }},
-      {"kind", set_kind, [](const Device& d) { return std::string(to_string(d.kind)); }},
-      text_column("vendor", &Device::vendor),
-      text_column("arch", &Device::arch),
-      number("year", &Device::year, 2100),
-      number("fp64_tflops", &Device::fp64_tflops, 1000),
-      number("fp32_tflops", &Device::fp32_tflops, 1000),
-      number("tf32_tflops", &Device::tf32_tflops, 5000),
-      number("bf16_tflops", &Device::bf16_tflops, 10000),
-      number("fp16_tflops", &Device::fp16_tflops, 10000),
-      number("fp64_vector_tflops", &Device::fp64_vector_tflops, 1000),
-      number("fp32_vector_tflops", &Device::fp32_vector_tflops, 1000),
-      number("fp16_vector_tflops", &Device::fp16_vector_tflops, 1000),
-      number("mem_gb", &Device::mem_gb, 2000),
-      number("usable_gib", &Device::usable_gib, 2000),
-      number("mem_bw_gbs", &Device::mem_bw_gbs, 100000),
-      number("l2_mb", &Device::l2_mb, 10000),
-      number("sms", &Device::sms, 10000),
-      number("boost_mhz", &Device::boost_mhz, 10000),
-      number("tdp_w", &Device::tdp_w, 10000),
-      number("launch_us", &Device::launch_us, 1000),
-      text_column("source", &Device::source),
-      text_column("mem_type", &Device::mem_type),
-      number("bus_bits", &Device::bus_bits, 100000),
-      number("int8_tops", &Device::int8_tops, 50000),
-      number("fp8_tflops", &Device::fp8_tflops, 50000),
-      number("fp4_tflops", &Device::fp4_tflops, 100000),
-      number("base_mhz", &Device::base_mhz, 10000),
-      number("mem_mhz", &Device::mem_mhz, 50000),
-      number("cores", &Device::cores, 1000000),
-      text_column("bus", &Device::bus),
-  };
-  return all;
-}
-
 /// An architecture with the catalogue's spelling, if it begins as one of the catalogue's but for case and punctuation
 /// (`ampere`, `CDNA 3`): what depends on it compares texts.
 std::string canonical_arch(const std::string& arch) {
@@ -139,7 +99,7 @@ void check_balance(const Device& device, const ValuePlace& place) {
 
 /// Its fields, as if they were read from a user's file. @throws InputError
 void check_device(const Device& device) {
-  for (const Column<Device>& column : columns()) {
+  for (const Column<Device>& column : device_table()) {
     Device unused;
     column.set(unused, column.get(device), {{}, 0, column.name});
   }
@@ -148,7 +108,7 @@ void check_device(const Device& device) {
 
 /// @param own  the file is the user's: names are checked against the built-in catalogue
 std::vector<Device> read_devices(CsvReader& csv, bool own) {
-  const TableReader<Device> table(csv, columns());
+  const TableReader<Device> table(csv, device_table());
   std::vector<Device> devices;
   std::unordered_set<std::string> names;
   while (csv.next()) {
@@ -195,7 +155,7 @@ const std::vector<Device>& built_in_rows() {
 std::vector<std::string> unread_columns(const CsvReader& csv) {
   std::vector<std::string> lines;
   for (const std::string& name : csv.header()) {
-    const auto& known = device_columns();
+    const std::vector<std::string> known = names_of(device_table());
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     NearestName nearest(bare(name));
     for (const std::string& column : known) nearest.offer(bare(column), column);
@@ -520,12 +480,44 @@ std::string unknown_device(std::string_view name) {
   }
 }
 
-const std::vector<std::string>& device_columns() {
-  static const std::vector<std::string> names = names_of(columns());
-  return names;
+const Columns<Device>& device_table() {
+  static const Columns<Device> all = {
+      text_column("name", &Device::name, true),
+      {"aliases", [](Device& d, std::string_view t, const ValuePlace&) { d.aliases = split_aliases(t); },
+       [](const Device& d) { return fmt::format("{}", fmt::join(d.aliases, "|")); }, true},
+      {"kind", set_kind, [](const Device& d) { return std::string(to_string(d.kind)); }, true},
+      text_column("vendor", &Device::vendor),
+      text_column("arch", &Device::arch),
+      number("year", &Device::year, 2100),
+      number("fp64_tflops", &Device::fp64_tflops, 1000),
+      number("fp32_tflops", &Device::fp32_tflops, 1000),
+      number("tf32_tflops", &Device::tf32_tflops, 5000),
+      number("bf16_tflops", &Device::bf16_tflops, 10000),
+      number("fp16_tflops", &Device::fp16_tflops, 10000),
+      number("fp64_vector_tflops", &Device::fp64_vector_tflops, 1000),
+      number("fp32_vector_tflops", &Device::fp32_vector_tflops, 1000),
+      number("fp16_vector_tflops", &Device::fp16_vector_tflops, 1000),
+      number("mem_gb", &Device::mem_gb, 2000),
+      number("usable_gib", &Device::usable_gib, 2000),
+      number("mem_bw_gbs", &Device::mem_bw_gbs, 100000),
+      number("l2_mb", &Device::l2_mb, 10000),
+      number("sms", &Device::sms, 10000),
+      number("boost_mhz", &Device::boost_mhz, 10000),
+      number("tdp_w", &Device::tdp_w, 10000),
+      number("launch_us", &Device::launch_us, 1000),
+      text_column("source", &Device::source),
+      text_column("mem_type", &Device::mem_type),
+      number("bus_bits", &Device::bus_bits, 100000),
+      number("int8_tops", &Device::int8_tops, 50000),
+      number("fp8_tflops", &Device::fp8_tflops, 50000),
+      number("fp4_tflops", &Device::fp4_tflops, 100000),
+      number("base_mhz", &Device::base_mhz, 10000),
+      number("mem_mhz", &Device::mem_mhz, 50000),
+      number("cores", &Device::cores, 1000000),
+      text_column("bus", &Device::bus),
+  };
+  return all;
 }
-
-std::vector<std::string> device_fields(const Device& device) { return fields_of(columns(), device); }
 
 const std::string& cpu_model_name() {
   static const std::string name = []() -> std::string {  // every prediction asks for it

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/column.h"
+
 namespace perfpred {
 
 /// The devices of data/devices.csv.
@@ -20,8 +22,7 @@ namespace perfpred {
 /// devices whose rates a model file has to hold.
 void keep_own(std::vector<Device>& kept, Device device);
 
-[[nodiscard]] const std::vector<std::string>& device_columns();       ///< header of devices.csv
-[[nodiscard]] std::vector<std::string> device_fields(const Device&);  ///< a row, unquoted, in that order
+[[nodiscard]] const Columns<Device>& device_table();  ///< of devices.csv
 
 /// The precisions in which matrix products have a known rate there, for messages: `fp64, fp32, tf32, default`.
 [[nodiscard]] std::string peak_precisions(const Device& device);

@@ -99,8 +99,7 @@ Assignment to_assignment(const WholeProblem& problem, const Places& places, Int1
   return assignment;
 }
 
-Assignment assign(const AssignmentProblem& problem, const PlanLimits& given, const PlanEffort& effort) {
-  const Limits limits(given);
+Assignment assign(const AssignmentProblem& problem, const Limits& limits, const PlanEffort& effort) {
   WholeProblem whole(problem);
   if (!can_cover(whole)) return to_assignment(whole, {JobDevices(whole.jobs.size()), -1}, -1);
   if (problem.budgets.size() == 1) return assign_to_one(whole, limits);

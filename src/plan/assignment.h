@@ -69,7 +69,7 @@ inline constexpr PlanEffort brief = {200, 20, 20'000, 0};
 /// The best sum of values with a job of each group. One device: exact. Several: a knapsack over the summed budget
 /// (alike devices) or a Lagrangian relaxation bounds it; re-solving one device at a time finds plans; branch and cut,
 /// where it is registered, closes the gap of at most 500 jobs, to a relative 2e-9.
-[[nodiscard]] Assignment assign(const AssignmentProblem& problem, const PlanLimits& limits,
+[[nodiscard]] Assignment assign(const AssignmentProblem& problem, const Limits& limits,
                                 const PlanEffort& effort = thorough);
 
 /// An assignment problem in whole units. Items that cost more than their device's budget are left out; groups are

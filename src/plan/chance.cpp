@@ -49,11 +49,11 @@ class DeviceLoad {
 
 class ChanceSolver {
  public:
-  ChanceSolver(const AssignmentProblem& problem, std::span<const ChanceTimes> times, const PlanLimits& given,
+  ChanceSolver(const AssignmentProblem& problem, std::span<const ChanceTimes> times, const Limits& limits,
                std::int64_t max_nodes)
       : problem_(problem),
         times_(times),
-        limits_(given),
+        limits_(limits),
         max_nodes_(max_nodes),
         jobs_(problem.jobs.size()),
         devices_(problem.budgets.size()) {
@@ -100,7 +100,7 @@ class ChanceSolver {
     std::vector<Eigen::VectorXd> slopes;
     for (std::size_t k = 0; k < times_.size(); ++k) slopes.push_back(times_[k].slopes(at[k]));
     AssignmentProblem linear = linearised(slopes);
-    const Assignment relaxed = assign(linear, limits_.remaining(), brief);
+    const Assignment relaxed = assign(linear, limits_, brief);
     if (relaxed.status == PlanStatus::infeasible && !best_.found()) {
       best_ = relaxed;
       return false;
@@ -189,7 +189,7 @@ class ChanceSolver {
       for (std::int64_t& steps : linear.budgets) {
         steps = static_cast<std::int64_t>(static_cast<double>(steps) / most * (1 - 1e-6 * (1 << i)));
       }
-      places = assign(linear, limits_.remaining(), brief).device;
+      places = assign(linear, limits_, brief).device;
     }
     for (std::size_t d = 0; d < devices_; ++d) {
       while (!fits(places, d)) {
@@ -331,7 +331,7 @@ class ChanceSolver {
 
   const AssignmentProblem& problem_;
   std::span<const ChanceTimes> times_;
-  Limits limits_;
+  const Limits& limits_;
   std::int64_t max_nodes_;
   std::size_t jobs_;
   std::size_t devices_;
@@ -368,7 +368,7 @@ Eigen::VectorXd ChanceTimes::slopes(const Eigen::VectorXd& share) const {
   return slopes;
 }
 
-Assignment assign_chance(const AssignmentProblem& problem, std::span<const ChanceTimes> times, const PlanLimits& limits,
+Assignment assign_chance(const AssignmentProblem& problem, std::span<const ChanceTimes> times, const Limits& limits,
                          std::int64_t max_nodes) {
   return ChanceSolver(problem, times, limits, max_nodes).solve();
 }

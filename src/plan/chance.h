@@ -42,6 +42,6 @@ inline constexpr double chance_tolerance = 1e-12;
 /// @param problem  its costs are not looked at
 /// @param times    of the jobs, in their order, on each device, or once if they are the same on all
 [[nodiscard]] Assignment assign_chance(const AssignmentProblem& problem, std::span<const ChanceTimes> times,
-                                       const PlanLimits& limits, std::int64_t max_nodes);
+                                       const Limits& limits, std::int64_t max_nodes);
 
 }  // namespace perfpred

@@ -71,7 +71,7 @@ class MultiDeviceSolver {
     const BranchAndCut solver = branch_and_cut();
     if (solver == nullptr) return std::nullopt;
     reduce();
-    const double seconds = limits_.remaining().time_sec;
+    const double seconds = limits_.remaining_sec();
     const auto answer = solver(problem_, best_.profit < 0 ? -1 : problem_.unit.nearest(best_.profit),
                                std::isinf(seconds) ? effort_.cut_sec : seconds);
     if (!answer) return std::nullopt;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <limits>
 #include <stop_token>
 
 namespace perfpred {
@@ -30,14 +31,10 @@ class Limits {
 
   [[nodiscard]] bool expired() const { return stop_.stop_requested() || Clock::now() >= deadline_; }
 
-  /// What is left, for a search that starts now.
-  [[nodiscard]] PlanLimits remaining() const {
-    PlanLimits left;
-    left.memory_bytes = memory_bytes;
-    left.stop = stop_;
-    if (deadline_ == Clock::time_point::max()) return left;
-    left.time_sec = std::max(0.0, std::chrono::duration<double>(deadline_ - Clock::now()).count());
-    return left;
+  /// What is left; infinite without a limit.
+  [[nodiscard]] double remaining_sec() const {
+    if (deadline_ == Clock::time_point::max()) return std::numeric_limits<double>::infinity();
+    return std::max(0.0, std::chrono::duration<double>(deadline_ - Clock::now()).count());
   }
 
   std::size_t memory_bytes = PlanLimits().memory_bytes;

@@ -111,7 +111,7 @@ class ProblemSolver {
       plan.status = PlanStatus::infeasible;
       return plan;
     }
-    const Assignment best = assigned(problem_, request_.limits, thorough);
+    const Assignment best = assigned(problem_, thorough);
     plan.status = best.status;
     plan.value = best.value;
     plan.upper_bound = best.upper_bound;
@@ -191,11 +191,10 @@ class ProblemSolver {
 
   /// The best assignment by the objective and the confidence of the request.
   /// @param problem  the request's, or with other budgets, with groups or without some jobs
-  [[nodiscard]] Assignment assigned(const AssignmentProblem& problem, const PlanLimits& limits,
-                                    const PlanEffort& effort) const {
+  [[nodiscard]] Assignment assigned(const AssignmentProblem& problem, const PlanEffort& effort) const {
     if (request_.objective == PlanObjective::best) return best_run(problem);
-    if (!safely_) return assign(problem, limits, effort);
-    return assign_chance(problem, chance_times_, limits, problem.budgets.size() == 1 ? effort.nodes : brief.nodes);
+    if (!safely_) return assign(problem, limits_, effort);
+    return assign_chance(problem, chance_times_, limits_, problem.budgets.size() == 1 ? effort.nodes : brief.nodes);
   }
 
   /// The best plan that holds this job, as far as a short search finds it.
@@ -208,7 +207,7 @@ class ProblemSolver {
       std::replace(problem.group.begin(), problem.group.end(), JobGroups::value_type(covered), JobGroups::value_type());
     }
     problem.group[job] = problem.jobs.size();  // a group of its own
-    return assigned(problem, limits_.remaining(), brief);
+    return assigned(problem, brief);
   }
 
   /// The five candidates outside an optimal plan whose inclusion costs it the least value. Empty if the time is up.
@@ -248,7 +247,7 @@ class ProblemSolver {
       if (extra <= before) continue;
       AssignmentProblem more = problem_;
       for (std::int64_t& budget : more.budgets) budget += extra;
-      const Assignment assignment = assigned(more, limits_.remaining(), brief);
+      const Assignment assignment = assigned(more, brief);
       if (limits_.expired()) break;
       // A plan for a smaller budget keeps this one, too.
       const double best = std::max(values.empty() ? value : values.back().value, assignment.value);

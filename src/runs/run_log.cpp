@@ -85,17 +85,7 @@ std::string epoch_json(const LoggedEpoch& epoch) {
   return dumped(json);
 }
 
-std::string run_json(const Run& run) {
-  const std::vector<std::string> fields = run_fields(run);
-  Json json = Json::object();
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    const Column<Run>& column = run_table()[i];
-    Json& value = json[std::string(column.name)];
-    value = column.is_text ? Json(fields[i]) : parse_json<Json>(fields[i]);
-    if (value.is_discarded()) value = nullptr;  // empty
-  }
-  return dumped(json);
-}
+std::string run_json(const Run& run) { return dumped(row_json(run_table(), run)); }
 
 RunLog read_run_log(const std::string& path) {
   const std::string text = read_file(path);

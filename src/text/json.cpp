@@ -1,7 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/json.h"
 
+#include <set>
+#include <vector>
+
 namespace perfpred {
+namespace {
+
+/// Goes through a text without keeping it, to the first thing that is wrong.
+class JsonCheck final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  std::string wrong;  ///< empty: nothing
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool start_object(std::size_t) override {
+    names_.emplace_back();
+    return true;
+  }
+  bool end_object() override {
+    names_.pop_back();
+    return true;
+  }
+  bool key(string_t& name) override {
+    if (names_.back().insert(name).second) return true;
+    wrong = fmt::format("\"{}\" is there twice", shown(name));
+    return false;
+  }
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception& error) override {
+    const std::string complaint = json_complaint(error);
+    const bool has_place = complaint.find(" at line ") != std::string::npos;
+    wrong = printable(has_place ? complaint : fmt::format("{} at byte {}", complaint, position));
+    return false;
+  }
+
+ private:
+  std::vector<std::set<std::string>> names_;  // of the objects around
+};
+
+}  // namespace
 
 void check_json_depth(std::string_view text) {
   int depth = 0;
@@ -21,6 +65,16 @@ void check_json_depth(std::string_view text) {
       --depth;
     }
   }
+}
+
+nlohmann::json parse_object(std::string_view text, std::string_view what) {
+  check_json_depth(text);
+  JsonCheck check;
+  (void)nlohmann::json::sax_parse(text, &check);
+  if (!check.wrong.empty()) throw InputError(fmt::format("{}: {}", what, check.wrong));
+  auto object = parse_json<nlohmann::json>(text);
+  if (!object.is_object()) throw InputError(std::string(what));
+  return object;
 }
 
 }  // namespace perfpred

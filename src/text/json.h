@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "text/column.h"
 #include "text/files.h"
 #include "text/parse.h"
 
@@ -48,6 +49,11 @@ template <class Json>
   return Json::parse(text, nullptr, false);
 }
 
+/// Reads an object that people or their programs write.
+/// @param what  the text should be, for messages: "a request is a JSON object"
+/// @throws InputError that says where the text is wrong and why; for a name that an object has twice
+[[nodiscard]] nlohmann::json parse_object(std::string_view text, std::string_view what);
+
 /// Reads a JSON file.
 /// @throws InputError, which names the file, if it cannot be read, is not JSON or is nested too deep
 template <class Json>
@@ -63,6 +69,20 @@ template <class Json>
   } catch (const InputError& error) {
     throw InputError(fmt::format("{}: {}", path, error.what()));
   }
+}
+
+/// A row of a table as an object: texts, numbers and lists; null where a number or a list is empty.
+template <class Row>
+[[nodiscard]] nlohmann::ordered_json row_json(const Columns<Row>& table, const Row& row) {
+  using Json = nlohmann::ordered_json;
+  Json object = Json::object();
+  for (const Column<Row>& column : table) {
+    const std::string text = column.get(row);
+    Json& value = object[std::string(column.name)];
+    value = column.is_text ? Json(text) : parse_json<Json>(text);
+    if (value.is_discarded()) value = nullptr;
+  }
+  return object;
 }
 
 }  // namespace perfpred

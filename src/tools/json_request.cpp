@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "text/json.h"
-#include "text/json_object.h"
 #include "text/parse.h"
 #include "workload/workload_columns.h"
 

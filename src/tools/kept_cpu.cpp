@@ -112,7 +112,7 @@ RatedCpu rated_cpu(bool anew) {
   }
   RatedCpu measured{measure(), {}};
   try {
-    write_file(path, csv_line(device_columns()) + csv_line(device_fields(measured.device)));
+    write_file(path, csv_line(names_of(device_table())) + csv_line(fields_of(device_table(), measured.device)));
     measured.note = fmt::format("{}{}; the rates are kept in {}", before, what, path);
   } catch (const Error& error) {
     measured.note = fmt::format("{}{}; the rates are not kept: {}", before, what, error.what());

@@ -135,12 +135,11 @@ nlohmann::json to_json(const LayerStudy& study) {
 namespace {
 
 /// The columns of devices.csv that describe a device, beside its names.
-std::vector<std::string> without_names(const std::vector<std::string>& fields) {
-  const std::vector<std::string>& columns = device_columns();
-  std::vector<std::string> some;
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    if (columns[i] != "name" && columns[i] != "aliases" && columns[i] != "source") some.push_back(fields[i]);
-  }
+Columns<Device> description_columns() {
+  Columns<Device> some = device_table();
+  std::erase_if(some, [](const Column<Device>& column) {
+    return column.name == "name" || column.name == "aliases" || column.name == "source";
+  });
   return some;
 }
 
@@ -152,11 +151,12 @@ void write_layer_features(const std::string& path, const std::vector<LayerRow>& 
     if (row.step_sec) by_type[row.layer.type].push_back(row);
   }
   AtomicFile file(path);
+  const Columns<Device> described = description_columns();
   for (const auto& [type, some] : by_type) {
     std::vector<std::string> names = {"layer", "device"};
     for (std::string& name : layer_feature_names(type, {})) names.push_back(std::move(name));
     names.emplace_back("step_ms");
-    const std::vector<std::string> columns = without_names(device_columns());
+    const std::vector<std::string> columns = names_of(described);
     names.insert(names.end(), columns.begin(), columns.end());
     file.write(csv_line(names));
     const FeatureTask task = layer_task(some, devices, {}, 0);
@@ -164,7 +164,7 @@ void write_layer_features(const std::string& path, const std::vector<LayerRow>& 
       std::vector<std::string> fields = {label_of(some[i]), some[i].device};
       for (const double value : task.features.row(static_cast<Eigen::Index>(i))) fields.push_back(number_text(value));
       fields.push_back(number_text(1e3 * *some[i].step_sec));
-      const std::vector<std::string> known = without_names(device_fields(device_of(some[i], devices)));
+      const std::vector<std::string> known = fields_of(described, device_of(some[i], devices));
       fields.insert(fields.end(), known.begin(), known.end());
       file.write(csv_line(fields));
     }

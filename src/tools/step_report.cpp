@@ -5,13 +5,26 @@
 #include <perfpred/error.h>
 #include <perfpred/roofline.h>
 
+#include <fmt/format.h>
+
+#include <span>
 #include <string_view>
 #include <utility>
 
+#include "text/files.h"
 #include "tools/complexity_tables.h"
 
 namespace perfpred {
 namespace {
+
+std::string shapes(const OpGraph& step, std::span<const TensorId> tensors) {
+  std::string text;
+  for (const TensorId id : tensors) {
+    if (!text.empty()) text += ' ';
+    text += id == no_tensor ? "-" : step.shape(id).rank() == 0 ? "1" : step.shape(id).text();
+  }
+  return text;
+}
 
 DeviceAnswer ask(const Device& device, const std::optional<TrainingJob>& job, const StepReport& report,
                  const NetworkSteps& network, Precision precision) {
@@ -89,6 +102,18 @@ StepReport report_step(const NetworkSteps& network, std::int64_t batch_size, Pre
   if (job) report.memory = estimate_memory(report.step, *job);
   if (device) report.device = ask(*device, job, report, network, precision);
   return report;
+}
+
+void write_ops(const OpGraph& step, const std::string& path) {
+  AtomicFile file(path);
+  file.write("index,phase,op,layer,type,inputs,outputs,flops,bytes_read,bytes_written\n");
+  for (std::size_t i = 0; i < step.ops().size(); ++i) {
+    const Op& op = step.ops()[i];
+    file.write(fmt::format("{},{},{},{},{},{},{},{:.0f},{},{}\n", i, to_string(op.phase), step.name(op),
+                           step.layer_name(op), to_string(op.type), shapes(step, step.inputs(op)),
+                           shapes(step, step.outputs(op)), op.flops, op.bytes_read, op.bytes_written));
+  }
+  file.commit();
 }
 
 }  // namespace perfpred

@@ -58,4 +58,9 @@ struct StepReport {
 [[nodiscard]] StepReport report_step(const NetworkSteps& network, std::int64_t batch_size, Precision precision,
                                      const std::optional<Device>& device);
 
+/// Writes the operators in the order of execution as CSV: phase, op, layer, type, shapes of what it reads and writes
+/// ("-" for an output that was not requested, "1" for a scalar), FLOPs, bytes.
+/// @throws InputError if the file cannot be made, Error if writing fails
+void write_ops(const OpGraph& step, const std::string& path);
+
 }  // namespace perfpred

@@ -28,28 +28,32 @@ using nlohmann::json;
 
 constexpr std::int64_t places_to_padding = 2;  ///< of RoBERTa and OPT, whose words of padding have the number 1
 
-Description llama(std::int64_t kv_heads = 0, std::int64_t inner = 11008) {
-  Description d;
-  d.layers = 32;
-  d.hidden = 4096;
-  d.heads = 32;
+/// @param inner  of the MLP; 0: 4 hidden
+Description sized(Description d, std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t inner,
+                  std::int64_t words, std::int64_t kv_heads = 0) {
+  d.layers = layers;
+  d.hidden = hidden;
+  d.heads = heads;
   d.kv_heads = kv_heads;
   d.inner = inner;
-  d.words = 32000;
+  d.words = words;
+  return d;
+}
+
+Description llama(std::int64_t kv_heads = 0, std::int64_t inner = 11008, std::int64_t words = 32000) {
+  Description d = sized({}, 32, 4096, 32, inner, words, kv_heads);
   d.positions = 2048;
   return d;
 }
 
 Description qwen2() {
-  Description d = llama(0, 22016);
-  d.words = 151936;
+  Description d = llama(0, 22016, 151936);
   d.qkv_bias = true;
   return d;
 }
 
 Description qwen3() {
-  Description d = llama(0, 22016);
-  d.words = 151936;
+  Description d = llama(0, 22016, 151936);
   d.head_dim = 128;
   d.qk_norm = true;
   return d;
@@ -63,23 +67,15 @@ Description mixture(Description d, std::int64_t experts, std::int64_t top_k, std
 }
 
 Description qwen2_moe() {
-  Description d = mixture(qwen2(), 60, 4, 1408);
-  d.layers = 24;
-  d.hidden = 2048;
-  d.heads = 16;
-  d.inner = 5632;
+  Description d = mixture(sized(qwen2(), 24, 2048, 16, 5632, 151936), 60, 4, 1408);
   d.shared_inner = 5632;
   d.shared_gate = true;
   return d;
 }
 
 Description qwen3_moe() {
-  Description d = mixture(qwen3(), 128, 8, 768);
-  d.layers = 24;
-  d.hidden = 2048;
-  d.kv_heads = 4;
+  Description d = mixture(sized(qwen3(), 24, 2048, 32, 6144, 151936, 4), 128, 8, 768);
   d.head_dim = 0;
-  d.inner = 6144;
   return d;
 }
 
@@ -90,19 +86,14 @@ Description granite_moe() {
 }
 
 Description gemma(BlockForm form) {
-  Description d;
+  Description d =
+      form == BlockForm::sequential ? sized({}, 28, 3072, 16, 24576, 256000) : sized({}, 26, 2304, 8, 9216, 256000, 4);
   d.norm = LayerKind::gemma_norm;
   d.activation = LayerKind::gelu_tanh;
   d.tied = d.scaled_embedding = true;
   d.head_dim = 256;
-  d.words = 256000;
   d.positions = 8192;
   d.form = form;
-  if (form == BlockForm::sequential) {
-    d.layers = 28, d.hidden = 3072, d.heads = 16, d.inner = 24576;
-  } else {
-    d.layers = 26, d.hidden = 2304, d.heads = 8, d.kv_heads = 4, d.inner = 9216;
-  }
   return d;
 }
 
@@ -131,81 +122,83 @@ Description plain(LayerKind activation, bool bias) {
 }
 
 Description phi() {
-  Description d = plain(LayerKind::gelu_new, true);
+  Description d = sized(plain(LayerKind::gelu_new, true), 24, 2048, 32, 8192, 51200);
   d.form = BlockForm::parallel;
   d.head_bias = true;
   d.rotary = 0.5;
-  d.layers = 24, d.hidden = 2048, d.heads = 32, d.inner = 8192, d.words = 51200;
   return d;
 }
 
 Description phi3() {
-  Description d = llama(0, 8192);
-  d.hidden = 3072;
-  d.words = 32064;
+  Description d = sized(llama(), 32, 3072, 32, 8192, 32064);
   d.fused_qkv = d.fused_gate_up = true;
   return d;
 }
 
 Description falcon() {
-  Description d = plain(LayerKind::gelu, false);
+  Description d = sized(plain(LayerKind::gelu, false), 32, 4544, 71, 0, 65024, 1);
   d.form = BlockForm::parallel;
   d.fused_qkv = d.tied = d.masked = true;
-  d.layers = 32, d.hidden = 4544, d.heads = 71, d.kv_heads = 1, d.words = 65024;
   return d;
 }
 
 Description stablelm() {
-  Description d = plain(LayerKind::silu, false);
+  Description d = sized(plain(LayerKind::silu, false), 32, 2560, 32, 6912, 50304);
   d.gated = true;
   d.rotary = 0.25;
-  d.layers = 32, d.hidden = 2560, d.heads = 32, d.inner = 6912, d.words = 50304;
+  return d;
+}
+
+/// With learned positions and dropout, of 12 layers of 768 numbers.
+Description base(LayerKind activation, std::int64_t words) {
+  Description d = sized(plain(activation, true), 12, 768, 12, 0, words);
+  d.tied = d.learned_positions = true;
+  d.rotary = 0;
+  d.dropout = d.attention_dropout = 0.1;
   return d;
 }
 
 Description gpt2() {
-  Description d = plain(LayerKind::gelu_new, true);
-  d.fused_qkv = d.tied = d.learned_positions = true;
-  d.rotary = 0;
-  d.dropout = d.attention_dropout = 0.1;
-  d.layers = 12, d.hidden = 768, d.heads = 12, d.words = 50257, d.positions = 1024;
+  Description d = base(LayerKind::gelu_new, 50257);
+  d.fused_qkv = true;
+  d.positions = 1024;
   return d;
 }
 
 Description gpt_neox() {
-  Description d = plain(LayerKind::gelu, true);
+  Description d = sized(plain(LayerKind::gelu, true), 44, 6144, 64, 24576, 50432);
   d.form = BlockForm::parallel2;
   d.fused_qkv = true;
   d.rotary = 0.25;
-  d.layers = 44, d.hidden = 6144, d.heads = 64, d.inner = 24576, d.words = 50432;
   return d;
 }
 
-Description bert(std::int64_t words, std::int64_t positions, std::int64_t token_types) {
-  Description d = plain(LayerKind::gelu, true);
+Description bert(std::int64_t words) {
+  Description d = base(LayerKind::gelu, words);
   d.form = BlockForm::post;
-  d.head_bias = d.tied = d.learned_positions = true;
+  d.head_bias = true;
   d.causal = false;
-  d.rotary = 0;
-  d.dropout = d.attention_dropout = 0.1;
-  d.token_types = token_types;
-  d.layers = 12, d.hidden = 768, d.heads = 12, d.words = words, d.positions = positions;
+  d.token_types = 2;
+  d.positions = 512;
   return d;
 }
 
 Description roberta() {
-  Description d = bert(50265, 512, 2);
+  Description d = bert(50265);
   d.padding_places = places_to_padding;
   return d;
 }
 
+Description distilbert() {
+  Description d = bert(30522);
+  d.token_types = 0;
+  return d;
+}
+
 Description opt() {
-  Description d = plain(LayerKind::relu, true);
-  d.tied = d.learned_positions = true;
-  d.rotary = 0;
-  d.dropout = 0.1;
+  Description d = base(LayerKind::relu, 50272);
+  d.attention_dropout = 0;
   d.drops_embedding = false;
-  d.layers = 12, d.hidden = 768, d.heads = 12, d.inner = 3072, d.words = 50272;
   d.padding_places = places_to_padding;
   d.positions += places_to_padding;
   return d;
@@ -215,13 +208,13 @@ constexpr PartNames vit_parts = {
     .root = "embeddings", .positions = "position_embeddings", .last_norm = "layernorm", .head = "classifier"};
 
 Description vit(std::int64_t patch) {
-  Description d = plain(LayerKind::gelu, true);
+  Description d = sized(plain(LayerKind::gelu, true), 12, 768, 12, 0, 0);
   d.names = &vit_parts;
   d.causal = false;
   d.rotary = 0;
   d.patch = patch;
   d.image = 224;
-  d.layers = 12, d.hidden = 768, d.heads = 12, d.positions = 0;
+  d.positions = 0;
   return d;
 }
 
@@ -240,23 +233,20 @@ Description swin() {
 }
 
 Description qwen() {
-  Description d = llama();
-  d.words = 151936;
+  Description d = llama(0, 11008, 151936);
   d.qkv_bias = d.fused_qkv = true;
   return d;
 }
 
 Description baichuan() {
-  Description d = llama();
-  d.words = 125696;
+  Description d = llama(0, 11008, 125696);
   d.fused_qkv = true;
   return d;
 }
 
 Description chatglm() {
-  Description d = llama(2, 13696);
+  Description d = llama(2, 13696, 65024);
   d.layers = 28;
-  d.words = 65024;
   d.fused_qkv = d.fused_gate_up = d.qkv_bias = true;
   d.rotary = 0.5;
   return d;
@@ -281,9 +271,9 @@ const std::array<Architecture, 28>& architecture_rows() {
       {"stablelm", "StableLmForCausalLM", stablelm()},
       {"gpt2", "GPT2LMHeadModel", gpt2()},
       {"gpt_neox", "GPTNeoXForCausalLM", gpt_neox()},
-      {"bert", "BertForMaskedLM BertForPreTraining", bert(30522, 512, 2)},
+      {"bert", "BertForMaskedLM BertForPreTraining", bert(30522)},
       {"roberta", "RobertaForMaskedLM XLMRobertaForMaskedLM", roberta()},
-      {"distilbert", "DistilBertForMaskedLM", bert(30522, 512, 0)},
+      {"distilbert", "DistilBertForMaskedLM", distilbert()},
       {"opt", "OPTForCausalLM", opt()},
       {"vit", "ViTForImageClassification ViTModel", vit(16)},
       {"dinov2", "Dinov2ForImageClassification Dinov2Model", dinov2()},
@@ -296,12 +286,23 @@ const std::array<Architecture, 28>& architecture_rows() {
   return rows;
 }
 
+/// A space between two.
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
 /// A config.json.
 class Config {
  public:
   Config(json object, std::string place) : object_(std::move(object)), place_(std::move(place)) {}
 
-  [[nodiscard]] const json* find(const char* key) const {
+  [[nodiscard]] const json* find(std::string_view key) const {
     const auto found = object_.find(key);
     return found == object_.end() || found->is_null() ? nullptr : &*found;
   }
@@ -317,42 +318,38 @@ class Config {
 
   /// Sets a number that one of these keys has, a space between two.
   void set(std::int64_t& number, std::string_view keys) const {
-    for (std::string_view rest = keys; !rest.empty();) {
-      const std::size_t end = std::min(rest.find(' '), rest.size());
-      const std::string key(rest.substr(0, end));
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-      const json* value = find(key.c_str());
-      if (value == nullptr) continue;
-      constexpr std::int64_t largest = std::int64_t{1} << 30;
-      const bool fits = value->is_number_integer() && *value >= 0 && *value <= largest;
-      if (!fits) refuse(fmt::format("{} {} is not an integer from 0 to {}", key, shown(value->dump()), largest));
-      number = value->get<std::int64_t>();
-      return;
+    constexpr std::int64_t largest = std::int64_t{1} << 30;
+    const auto fits = [](const json& x) { return x.is_number_integer() && x >= 0 && x <= largest; };
+    for (const std::string_view key : words_of(keys)) {
+      if (set_if(number, key, fits, fmt::format("an integer from 0 to {}", largest))) return;
     }
   }
   /// A list of positive numbers.
-  void set(std::vector<std::int64_t>& numbers, const char* key) const {
+  void set(std::vector<std::int64_t>& numbers, std::string_view key) const {
     constexpr std::int64_t largest = 1 << 16;
-    const json* value = find(key);
-    if (value == nullptr) return;
     const auto fits = [](const json& x) { return x.is_number_integer() && x >= 1 && x <= largest; };
-    if (!value->is_array() || value->empty() || !std::all_of(value->begin(), value->end(), fits)) {
-      refuse(fmt::format("{} {} is not a list of integers from 1 to {}", key, shown(value->dump()), largest));
-    }
-    numbers = value->get<std::vector<std::int64_t>>();
+    set_if(
+        numbers, key,
+        [&](const json& x) { return x.is_array() && !x.empty() && std::all_of(x.begin(), x.end(), fits); },
+        fmt::format("a list of integers from 1 to {}", largest));
   }
-  void set(bool& flag, const char* key) const {
-    const json* value = find(key);
-    if (value == nullptr) return;
-    if (!value->is_boolean()) refuse(fmt::format("{} {} is not true or false", key, shown(value->dump())));
-    flag = value->get<bool>();
+  void set(bool& flag, std::string_view key) const {
+    set_if(
+        flag, key, [](const json& x) { return x.is_boolean(); }, "true or false");
   }
-  void set(double& number, const char* key) const {
+  void set(double& number, std::string_view key) const {
+    set_if(
+        number, key, [](const json& x) { return x.is_number() && x >= 0 && x <= 1; }, "in 0..1");
+  }
+
+  /// @returns whether the key is there. @throws InputError for a value that does not fit
+  template <class T, class Fits>
+  bool set_if(T& to, std::string_view key, Fits fits, std::string_view what) const {
     const json* value = find(key);
-    if (value == nullptr) return;
-    if (!value->is_number() || *value < 0 || *value > 1)
-      refuse(fmt::format("{} {} is not in 0..1", key, shown(value->dump())));
-    number = value->get<double>();
+    if (value == nullptr) return false;
+    if (!fits(*value)) refuse(fmt::format("{} {} is not {}", key, shown(value->dump()), what));
+    to = value->get<T>();
+    return true;
   }
 
  private:
@@ -449,12 +446,8 @@ void read_stages(const Config& config, Description& d) {
   config.set(d.stages.window, "window_size");
   config.set(d.stages.stochastic_depth, "drop_path_rate");
   config.set(d.stages.positions, "use_absolute_embeddings");
-  if (const json* ratio = config.find("mlp_ratio"); ratio != nullptr) {
-    constexpr double largest = 64;
-    if (!ratio->is_number() || *ratio <= 0 || *ratio > largest)
-      config.refuse(fmt::format("mlp_ratio {} is not in 0..{}", shown(ratio->dump()), largest));
-    d.stages.mlp_ratio = ratio->get<double>();
-  }
+  config.set_if(
+      d.stages.mlp_ratio, "mlp_ratio", [](const json& x) { return x.is_number() && x > 0 && x <= 64; }, "in 0..64");
   constexpr std::size_t most_stages = 8;
   if (d.stages.depths.size() != d.stages.heads.size() || d.stages.depths.size() > most_stages) {
     config.refuse(fmt::format("depths are of {} stages and num_heads of {}: not as many, or more than {}",
@@ -572,14 +565,13 @@ const Architecture& architecture_of(const Config& config) {
     if (row.model_type == type) nearest = NearestName(type);  // the class has another head
   }
   for (const Architecture& row : architectures()) {
-    for (std::string_view rest = row.names; !rest.empty();) {
-      const std::string_view own = rest.substr(0, rest.find(' '));
-      if (own == names.front()) return row;
-      nearest.offer(std::string(own), own);
-      rest.remove_prefix(std::min(own.size() + 1, rest.size()));
+    const std::vector<std::string_view> own = words_of(row.names);
+    for (const std::string_view name : own) {
+      if (name == names.front()) return row;
+      nearest.offer(std::string(name), name);
     }
     if (names.size() == 1 && row.model_type == names.front()) return row;
-    nearest.offer(std::string(row.model_type), row.names.substr(0, row.names.find(' ')));
+    nearest.offer(std::string(row.model_type), own.front());
   }
   config.refuse(fmt::format("architecture \"{}\" is not known{}", shown(names.front()),
                             nearest.found() ? fmt::format("; the nearest is {}", *nearest.found()) : ""));

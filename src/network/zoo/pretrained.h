@@ -38,7 +38,7 @@ struct PartNames {
                    out = "self_attn.o_proj", attention = "attention", attention_norm = "attention.norm";
   std::string_view gate = "mlp.gate_proj", up = "mlp.up_proj", gate_up = "mlp.gate_up_proj", down = "mlp.down_proj",
                    mlp = "mlp", mlp_norm = "output.norm";
-  std::string_view last_norm = "model.norm", head_root = "", transform = "head.transform", head_norm = "head.norm",
+  std::string_view last_norm = "model.norm", head_root = {}, transform = "head.transform", head_norm = "head.norm",
                    head = "lm_head";
   std::string_view patches = "projection", token = "cls_token";  ///< of images
 };

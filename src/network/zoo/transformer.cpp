@@ -144,7 +144,7 @@ TransformerDescription gpt() {
   return d;
 }
 
-TransformerDescription described(const TransformerRow& row) {
+TransformerDescription description_of(const TransformerRow& row) {
   const bool is_gpt = row.name.starts_with("gpt2");
   TransformerDescription d = is_gpt ? gpt() : usual_of(row.patch > 0 ? "vit" : "bert");
   d.of_transformers = false;
@@ -163,7 +163,9 @@ TransformerDescription described(const TransformerRow& row) {
   return d;
 }
 
-void build_transformer(NetworkBuilder& b, std::size_t row) { build_pretrained(b, described(transformers.at(row))); }
+void build_transformer(NetworkBuilder& b, std::size_t row) {
+  build_pretrained(b, description_of(transformers.at(row)));
+}
 
 }  // namespace
 
@@ -174,7 +176,7 @@ void add_convnexts(std::vector<ZooEntry>& zoo) {
 void add_transformers(std::vector<ZooEntry>& zoo) {
   for (std::size_t row = 0; row < transformers.size(); ++row) {
     ZooEntry entry = {transformers.at(row).name, build_transformer, row};
-    if (const TransformerDescription d = described(transformers.at(row)); d.patch == 0) {
+    if (const TransformerDescription d = description_of(transformers.at(row)); d.patch == 0) {
       entry = {entry.name, entry.build, row, d.positions, d.words, token_sequences, true};
     }
     zoo.push_back(entry);
