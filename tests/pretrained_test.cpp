@@ -303,6 +303,7 @@ TEST(Pretrained, BadConfigsAreRefused) {
   refused(R"({"model_type": "llama", "num_hidden_layers": -1})", "num_hidden_layers");
   refused(R"({"model_type": "llama", "num_attention_heads": 7})", "4096 is not a multiple of 7 heads");
   refused(R"({"model_type": "llama", "num_key_value_heads": 3})", "3 heads of keys are no divisor of 32 heads");
+  refused(R"({"model_type": "gpt2", "n_positions": 0})", "the number of positions is missing or 0");
   refused(R"({"model_type": "swin", "depths": [2, 2]})", "depths are of 2 stages and num_heads of 4");
   refused(R"({"model_type": "swin", "depths": [2, 0, 2, 2]})", "depths [2,0,2,2] is not a list of integers from 1");
   refused(R"({"model_type": "swin", "num_heads": 3})", "num_heads 3 is not a list");
