@@ -6,6 +6,7 @@
 #include <perfpred/workload.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <cmath>
 #include <functional>
 #include <iostream>
+#include <set>
 #include <unordered_map>
 
 #include "cli.h"
@@ -192,6 +194,18 @@ void add_column(std::vector<std::string>& lines, const TableColumn& column,
   }
 }
 
+/// What nobody stated and decides how much a step computes, below a table.
+void print_assumed(const std::vector<std::optional<JobAnswer>>& answers) {
+  std::set<std::string> assumed;
+  for (const auto& answer : answers) {
+    if (!answer) continue;
+    for (const std::string& field : answer->assumed) {
+      assumed.insert(fmt::format("{} {}", cli::WorkloadOptions::option_of(field), field_text(answer->workload, field)));
+    }
+  }
+  if (!assumed.empty()) fmt::print("assumed {}\n", fmt::join(assumed, ", "));
+}
+
 /// One line for each answer: time, throughput, memory and price.
 void print_table(const std::vector<AskedRow>& rows, const std::vector<std::optional<JobAnswer>>& answers,
                  const std::string& field) {
@@ -214,6 +228,7 @@ void print_table(const std::vector<AskedRow>& rows, const std::vector<std::optio
     lines[i].erase(lines[i].find_last_not_of(' ') + 1);
     fmt::print("{}\n", i == 0 ? in_bold(lines[i]) : lines[i]);
   }
+  print_assumed(answers);
 }
 
 /// The answer to one request. @throws InputError

@@ -144,7 +144,7 @@ TEST(Run, AllMissingColumnsAreNamedAndWhereTheFormatIsDescribed) {
           log + ":1: column \"timestamp_utc\" is missing, and so are \"framework\", \"depth\", \"base_filters\", "
                 "\"batch_size\", \"epochs\", \"params\", \"epoch_times_json\", \"avg_time_sec\", "
                 "\"images_per_sec\", \"test_acc\"; docs/formats.md describes runs.csv; logs of other software are for "
-                "--from"));
+                "--from, in Python from_logs"));
   EXPECT_THAT([&] { (void)read_aggregate(log); },
               ThrowsMessage<InputError>(AllOf(HasSubstr("\"thr_std\""), HasSubstr("describes runs_agg.csv"))));
 }

@@ -322,11 +322,11 @@ const Device& ResolvedDevice::known() const {
   }
   const auto meant = meant_name(catalogue->devices(), text);
   const auto nearest = meant ? std::vector<const Device*>() : nearest_of_class(catalogue->devices(), text);
-  throw InputError(fmt::format(
-      "device \"{}\" is not known{}{}; perfpred-devices lists those that are, and a device file takes a row "
-      "of another",
-      shown(text), meant ? fmt::format(" (did you mean \"{}\"?)", *meant) : "",
-      nearest.empty() ? "" : "; the nearest are " + listed(nearest)));
+  throw InputError(
+      fmt::format("device \"{}\" is not known{}{}; perfpred-devices lists those that are, and a device file "
+                  "(--device-file) takes a row of another",
+                  shown(text), meant ? fmt::format(" (did you mean \"{}\"?)", *meant) : "",
+                  nearest.empty() ? "" : "; the nearest are " + listed(nearest)));
 }
 
 const Device& ResolvedDevice::rated() const {

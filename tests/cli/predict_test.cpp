@@ -399,7 +399,11 @@ TEST_F(PredictProgram, ATableHasWhatTheScreenShows) {
   const Finished screen = testing::spawn({testing::program("predict"), "--network", "resnet50", "--batch-size", "32",
                                           "--sweep", "device=T4,L4", "--epochs", "90", "--price-per-hour", "0.5"});
   EXPECT_EQ(screen.exit_code, 0) << screen.err;
-  EXPECT_THAT(screen.out, AllOf(HasSubstr(" total"), HasSubstr(" price"), HasSubstr(" days ")));
+  EXPECT_THAT(screen.out, AllOf(HasSubstr(" total"), HasSubstr(" price"), HasSubstr(" days "),
+                                ::testing::Not(HasSubstr("assumed"))));
+  const Finished texts = testing::spawn({testing::program("predict"), "--network", "gpt2", "--batch-size", "2",
+                                         "--sweep", "device=T4,L4", "--precision", "fp16"});
+  EXPECT_THAT(texts.out, ::testing::EndsWith("\nassumed --input 1024\n"));
 }
 
 TEST_F(PredictProgram, ANameOfADeviceIsRefusedInTheSameWordsEverywhere) {
