@@ -20,9 +20,9 @@
 #include "measuring.h"
 #include "progress.h"
 #include "runs/run_log.h"
-#include "workload/workload_labels.h"
 #include "tools/workload_sweep.h"
 #include "torch/measure/suggested_runs.h"
+#include "workload/workload_labels.h"
 #include "workload_options.h"
 
 namespace {

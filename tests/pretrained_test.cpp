@@ -209,8 +209,7 @@ TEST(Pretrained, PackedWeightsOfAFileAreNotTakenForOthers) {
     return testing::refusal([&] { (void)workload.graph(); });
   };
   const char* gptq = R"("quantization_config": {"quant_method": "gptq", "bits": 4},)";
-  EXPECT_THAT(asked(gptq, Weights::as_precision),
-              ::testing::HasSubstr("has a quantization_config (gptq, 4 bits): w"));
+  EXPECT_THAT(asked(gptq, Weights::as_precision), ::testing::HasSubstr("has a quantization_config (gptq, 4 bits): w"));
   EXPECT_THAT(
       asked(R"("quantization_config": {"quant_method": "bitsandbytes", "load_in_8bit": true},)", Weights::as_precision),
       ::testing::HasSubstr("(bitsandbytes, 8 bits)"));

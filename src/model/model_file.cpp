@@ -59,7 +59,8 @@ void read_networks(const nlohmann::json& networks, Group& group) {
 
 void refuse_layers(const nlohmann::json& json) {
   if (json.value("kind", nlohmann::json()) != "layers") return;
-  throw ModelError("is a model of single layers, for single layers (--layer) alone; networks need another kind of model");
+  throw ModelError(
+      "is a model of single layers, for single layers (--layer) alone; networks need another kind of model");
 }
 
 }  // namespace

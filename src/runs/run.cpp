@@ -155,7 +155,8 @@ RunParser::RunParser(const std::vector<std::string>& header, const std::string& 
   // The reference collection names this column after its framework.
   if (std::find(names.begin(), names.end(), "framework") == names.end())
     std::replace(names.begin(), names.end(), std::string("tf_version"), std::string("framework"));
-  require_columns(names, where, mandatory_columns(), "runs.csv; logs of other software are for --from, in Python from_logs");
+  require_columns(names, where, mandatory_columns(),
+                  "runs.csv; logs of other software are for --from, in Python from_logs");
   const auto index_of = [&names](std::string_view name) {
     const auto found = std::find(names.begin(), names.end(), name);
     return found != names.end() ? static_cast<std::size_t>(found - names.begin()) : missing;

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "../temporary_folder.h"
+#include "catalogue/nvml.h"
 #include "torch/data/batch_loader.h"
 #include "torch/device/cuda_device.h"
 #include "torch/device/memory_peak.h"
@@ -29,7 +30,6 @@
 #include "torch/device/step_clock.h"
 #include "torch/device/torch_errors.h"
 #include "torch/monitor/device_monitor.h"
-#include "catalogue/nvml.h"
 #include "torch/step/cuda_graph.h"
 #include "torch/train/training_session.h"
 

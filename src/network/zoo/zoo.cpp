@@ -104,7 +104,8 @@ std::optional<TransformerDescription> described(std::string_view name) {
   if (is_transformer(name)) return parse_transformer(name);
   if (is_config(name)) {
     if (const TransformerDescription* known = find_config(name)) return *known;
-    throw InputError(fmt::format("network {} is a config.json's that was not given (config, add_config())", shown(name)));
+    throw InputError(
+        fmt::format("network {} is a config.json's that was not given (config, add_config())", shown(name)));
   }
   const KnownNetwork* known = find_known_network(name);
   return known != nullptr ? std::optional(describe(*known)) : std::nullopt;

@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <utility>
 
+#include "catalogue/nvml.h"
 #include "statistics/parallel.h"
 #include "torch/device/cuda_device.h"
-#include "catalogue/nvml.h"
 
 namespace perfpred {
 namespace {

@@ -14,12 +14,12 @@
 #include <utility>
 
 #include "catalogue/device_table.h"
+#include "catalogue/nvml.h"
 #include "statistics/parallel.h"
 #include "text/files.h"
 #include "text/json.h"
 #include "torch/device/cuda_device.h"
 #include "torch/device/torch_errors.h"
-#include "catalogue/nvml.h"
 #include "torch/monitor/proc.h"
 
 namespace perfpred {
