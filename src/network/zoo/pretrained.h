@@ -74,8 +74,8 @@ struct TransformerDescription {
   bool learned_positions = false;
   bool scaled_embedding = false, scaled_residuals = false, scaled_logits = false;
   bool attention_cap = false, logit_cap = false;  ///< tanh of scores, of logits
+  bool drops_embedding = true;                    ///< `dropout` also behind the embedding
   double dropout = 0;                             ///< behind the embedding, attention and MLP
-  bool drops_embedding = true;
   double attention_dropout = 0;
 
   std::int64_t experts = 0, top_k = 0;  ///< 0: one MLP
