@@ -188,9 +188,9 @@ void add_column(std::vector<std::string>& lines, const TableColumn& column,
     const bool is_error = i > 0 && !answers[i - 1];
     if (is_error) continue;
     const std::string cell =
-        column.is_number ? fmt::format("  {:>{}}", cells[i], width) : fmt::format("  {:<{}}", cells[i], width);
+        column.is_number ? fmt::format("{:>{}}", cells[i], width) : fmt::format("{:<{}}", cells[i], width);
     const bool painted = column.is_verdict && i > 0 && answers[i - 1]->job.verdict;
-    lines[i] += painted ? coloured(*answers[i - 1]->job.verdict, cell) : cell;
+    lines[i] += "  " + (painted ? coloured(*answers[i - 1]->job.verdict, cell) : cell);
   }
 }
 
