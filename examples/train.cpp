@@ -117,6 +117,11 @@ void print(const OpFitReport& report) {
     cli::print_metrics(name, errors->metrics);
     fmt::print("  90 % interval covers {} %\n", cli::cell(errors->coverage90, 100, 1));
   }
+  if (report.by_layers > 0) {
+    fmt::print(
+        "layers answer for {} of the steps' devices and precisions: perfpred-evaluate --model scores those answers\n",
+        report.by_layers);
+  }
 }
 
 /// Fits an op model, and tells its errors on steps and layers; those on operators are perfpred-evaluate's to tell.
@@ -152,6 +157,7 @@ void train_ops(const Options& given) {
   const nlohmann::json document = {{"kind", "ops"},
                                    {"train", to_json(report.fitted)},
                                    {"steps", to_json(report.steps)},
+                                   {"steps_by_layers", report.by_layers},
                                    {"val", cli::to_json(TimeMetrics{})},
                                    {"test", to_json(report.left_out_layers)},
                                    {"baselines", nlohmann::json::object()},

@@ -352,8 +352,39 @@ TEST(LayerRates, ADeviceThatMostlyWaitedForItsHostIsKnownByAFactorOfTwo) {
   EXPECT_LT(width(some), 0.3);
   EXPECT_THAT(some.notes, ElementsAre(HasSubstr("90 layers left out: the device waited for its host")));
   EXPECT_DOUBLE_EQ(width(most), std::log(2.0));
-  EXPECT_THAT(most.notes, ElementsAre(HasSubstr("warning: 110 of 200 layers on T4 in fp32 waited for their host"),
-                                      HasSubstr("110 layers left out")));
+  EXPECT_THAT(most.notes, ElementsAre(HasSubstr("110 layers left out"),
+                                      HasSubstr("warning: 110 of 200 layers on T4 in fp32 waited for their host")));
+}
+
+std::vector<std::string> made_up_steps(const testing::TemporaryFolder& folder) {
+  std::string text = "source,gpu,model,dataset,batch,precision,ms_per_step\n";
+  for (int i = 1; i <= 10; ++i)
+    text += fmt::format("x,T4,resnet{},imagenet,{},fp32,{}\n", i % 2 ? 18 : 50, 8 * i, 50 * i);
+  return {folder.write("steps.csv", text)};
+}
+
+TEST(LayerRates, StepsOfADeviceAnswerWhereItsLayersMostlyWaited) {
+  const testing::TemporaryFolder folder;
+  const std::vector<std::string> steps = made_up_steps(folder);
+  const DeviceCatalogue devices;
+  const auto by_layers = [&](const std::string& layers) {
+    const OpTimeModel model = OpTimeModel::fit({}, steps, layers, devices);
+    EXPECT_EQ(OpModelAccess::state(model).steps.machines.size(), 1U);
+    return std::pair(OpModelAccess::state(model).measured.rates.count({"T4", Precision::fp32}),
+                     report_op_fit(model, steps, layers, devices).by_layers);
+  };
+  const auto layers = [&](const std::string& name, double waiting) {
+    const std::string path = folder.file(name);
+    LayerRecorder recorder(path);
+    std::vector<LayerRow> rows = made_up_layers(1, 100);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      rows[i].host_sec = (static_cast<double>(i % 10) < 10 * waiting ? 1.0 : 0.1) * *rows[i].step_sec;
+      recorder.append(rows[i]);
+    }
+    return path;
+  };
+  EXPECT_EQ(by_layers(layers("waited.csv", 0.7)), (std::pair<std::size_t, std::size_t>(0, 0)));
+  EXPECT_EQ(by_layers(layers("computed.csv", 0.2)), (std::pair<std::size_t, std::size_t>(1, 10)));
 }
 
 /// Layers that are too long to wait for their host, with a factor of their times each. @param deviation  of its
@@ -404,10 +435,7 @@ TEST(LayerRates, AFitTellsItsErrorsOnSteps) {
     LayerRecorder recorder(path);
     for (const LayerRow& row : made_up_layers(1, 100)) recorder.append(row);
   }
-  std::string text = "source,gpu,model,dataset,batch,precision,ms_per_step\n";
-  for (int i = 1; i <= 10; ++i)
-    text += fmt::format("x,T4,resnet{},imagenet,{},fp32,{}\n", i % 2 ? 18 : 50, 8 * i, 50 * i);
-  const std::vector<std::string> steps = {folder.write("steps.csv", text)};
+  const std::vector<std::string> steps = made_up_steps(folder);
   const DeviceCatalogue devices;
   const OpFitReport report = report_op_fit(OpTimeModel::fit({}, steps, path, devices), steps, path, devices);
   EXPECT_EQ(report.steps.metrics.time.n, 10U);

@@ -208,6 +208,15 @@ TEST_F(PlotTest, ANameLeavesGuidesFreeWhereThereIsRoom) {
   EXPECT_NE(height_of_name(10.5), height_of_name(50));  // just above the point, where the name was
 }
 
+TEST_F(PlotTest, APointOnALineHasItsName) {
+  Chart chart;
+  chart.x = chart.y = {.log_base = 10};
+  chart.series = {{.label = "measured", .points = {{10, 10, {}, {}, "alone"}, {1, 1}, {1000, 100}}},
+                  {.label = "roof", .style = Series::Style::lines, .points = {{1, 10}, {1000, 10}}}};
+  draw(chart, folder_.file("roof"), {.formats = {"svg"}});
+  EXPECT_THAT(testing::slurp(folder_.file("roof.svg")), HasSubstr("alone"));
+}
+
 TEST_F(PlotTest, AStyleSetsTitleSizeAndFormats) {
   Plotter plotter(folder_.path(), ChartStyle::parse("My card", "900x600", "png,pdf"));
   plotter.aggregate(std::vector{aggregate_row(2, 16, 32, 3.5)});

@@ -87,9 +87,12 @@ FitReport report_fit(const TimeRegressor& model, const Split& split) {
 OpFitReport report_op_fit(const OpTimeModel& model, const std::vector<std::string>& steps, const std::string& layers,
                           const DeviceCatalogue& devices) {
   ScoredSteps fitted, of_steps, left_out;
+  std::size_t by_layers = 0;
   if (!steps.empty()) {
+    const OpModelState& state = OpModelAccess::state(model);
     for (const StepRow& row : read_step_tables(steps, devices).rows) {
-      const StepModel::Estimate estimate = OpModelAccess::state(model).steps.predict(row);
+      by_layers += state.measured.rates.count({row.machine.device, row.machine.precision});
+      const StepModel::Estimate estimate = state.steps.predict(row);
       const Quantiles sec = quantiles_about(estimate.log_sec, estimate.half_width);
       for (ScoredSteps* scored : {&fitted, &of_steps}) scored->add(static_cast<double>(row.batch), row.sec, sec);
     }
@@ -100,7 +103,7 @@ OpFitReport report_op_fit(const OpTimeModel& model, const std::vector<std::strin
       for (std::size_t fold = 0; fold < layer_folds; ++fold) score_left_out(model, group, fold, left_out);
     }
   }
-  return {fitted.errors(), of_steps.errors(), left_out.errors()};
+  return {fitted.errors(), of_steps.errors(), by_layers, left_out.errors()};
 }
 
 std::string coverage_warning(const OpFitReport& report) {

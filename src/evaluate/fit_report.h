@@ -29,8 +29,9 @@ struct StepErrors {
 
 /// Errors of an op model on the measurements that it was fitted on.
 struct OpFitReport {
-  StepErrors fitted;           ///< the steps and layers as the model answers them
-  StepErrors steps;            ///< the steps among them
+  StepErrors fitted;          ///< `steps`, and the layers as the model answers them
+  StepErrors steps;           ///< the steps among them, by the part of the model that learned steps
+  std::size_t by_layers = 0;  ///< of these steps, those that the model answers by rates of layers in place of that part
   StepErrors left_out_layers;  ///< layers, each by rates that were fitted on four fifths of them, without it
 };
 

@@ -37,6 +37,21 @@ void use_catalogue_names(OpModelState& state) {
   }
 }
 
+/// Layers most of which waited for their host say less of a device's networks than steps of it: those answer.
+void leave_waiting_to_steps(LayerGroups& table, const StepModel& steps) {
+  const auto has_steps = [&](const RatesKey& key) {
+    return std::any_of(steps.machines.begin(), steps.machines.end(), [&](const auto& machine) {
+      return !machine.first.probe && machine.first.device == key.device && machine.first.precision == key.precision;
+    });
+  };
+  std::erase_if(table.groups, [&](const LayerGroup& group) {
+    if (!group.mostly_waited() || !has_steps(group.key)) return false;
+    table.notes.push_back(fmt::format("layers on {} in {} are left to the steps measured there", group.key.device,
+                                      to_string(group.key.precision)));
+    return true;
+  });
+}
+
 }  // namespace
 
 void scale(StepTime& time, double factor) {
@@ -72,7 +87,9 @@ OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::vector<std::
   }
   if (!layers.empty()) {
     const std::vector<Device> of_steps = std::move(state.measured.devices);
-    state.measured = fit_layers(read_layer_groups(layers, devices), state.steps.parameters);
+    LayerGroups groups = read_layer_groups(layers, devices);
+    leave_waiting_to_steps(groups, state.steps);
+    state.measured = fit_layers(std::move(groups), state.steps.parameters);
     for (const Device& device : of_steps) keep_own(state.measured.devices, device);
     state.notes.insert(state.notes.end(), state.measured.notes.begin(), state.measured.notes.end());
   }

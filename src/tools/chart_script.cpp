@@ -164,7 +164,7 @@ bool is_free(const Box& box, const std::vector<Box>& taken) {
   return std::none_of(taken.begin(), taken.end(), [&](const Box& b) { return b.meets(box); });
 }
 
-/// Room for a text of this width beside a point, with no line between the two.
+/// Room for a text of this width beside a point, with no line between the two; the point itself may lie on one.
 std::optional<Box> free_place(const Box& mark, double width, bool on_guides, const TakenRoom& taken,
                               const Canvas& canvas) {
   const double middle = (mark.left + mark.right) / 2;
@@ -174,9 +174,10 @@ std::optional<Box> free_place(const Box& mark, double width, bool on_guides, con
       const double low =
           up == 0.5 ? (mark.low + mark.high - canvas.line) / 2 : mark.high - canvas.mark + up * canvas.line;
       const Box box = {left, low, left + width, low + canvas.line};
-      const Box between = {middle - 1, std::min(low, mark.low), middle + 1, std::max(box.high, mark.high)};
+      const double from = std::min(box.high, mark.high), to = std::max(box.low, mark.low);
+      const bool apart = to <= from || is_free({middle - 1, from, middle + 1, to}, taken.lines);
       const bool inside = box.left >= 0 && box.right <= canvas.width && box.low >= 0 && box.high <= canvas.height;
-      if (inside && is_free(box, taken.marks_and_names) && is_free(box, taken.lines) && is_free(between, taken.lines) &&
+      if (inside && apart && is_free(box, taken.marks_and_names) && is_free(box, taken.lines) &&
           (on_guides || is_free(box, taken.guides))) {
         return box;
       }

@@ -299,13 +299,6 @@ LayerGroups read_layer_groups(const std::string& path, const DeviceCatalogue& ca
                                    key.device, to_string(key.precision), LayerRates::min_parts,
                                    left_out("; ", untimed_here, group.waiting)));
     }
-    if (group.mostly_waited()) {
-      result.notes.push_back(
-          fmt::format("{}: warning: {} of {} layers on {} in {} waited for their host; the others say little of a "
-                      "network's kernels: "
-                      "expect twice or half the predicted time, as wide as the intervals are",
-                      path, group.waiting, group.waiting + group.rows.size(), key.device, to_string(key.precision)));
-    }
   }
   if (disturbed != 0)
     result.notes.push_back(fmt::format("{}: {} layers have disturbed times only, which count", path, disturbed));
@@ -319,6 +312,12 @@ MeasuredDevices fit_layers(LayerGroups table, const StepParameters& prior) {
   for (const LayerGroup& group : table.groups) {
     keep_own(result.devices, group.device);
     result.rates[group.key] = group.fit(prior);
+    if (group.mostly_waited()) {
+      result.notes.push_back(fmt::format(
+          "warning: {} of {} layers on {} in {} waited for their host; the others say little of a network's "
+          "kernels: expect twice or half the predicted time, as wide as the intervals are",
+          group.waiting, group.waiting + group.rows.size(), group.key.device, to_string(group.key.precision)));
+    }
   }
   return result;
 }
