@@ -2,6 +2,7 @@
 // Sizes as in the config.json that the authors publish with the weights on the Hugging Face Hub.
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include <perfpred/network.h>
 
@@ -187,12 +188,21 @@ std::span<const std::string_view> known_transformers() {
 }
 
 const KnownNetwork* find_known_network(std::string_view name) {
-  const bool has_owner = name.find('/') != std::string_view::npos;
-  const auto* const found = std::find_if(hub_networks.begin(), hub_networks.end(), [&](const KnownNetwork& network) {
-    const std::string_view alias = has_owner ? network.alias : network.alias.substr(network.alias.find('/') + 1);
-    return network.name == name || alias == name || stem(alias) == stem(name);
-  });
-  return found == hub_networks.end() ? nullptr : found;
+  // By name, alias, and alias without its owner, the last two also without what says how weights were trained further.
+  static const std::map<std::string_view, const KnownNetwork*> by_text = [] {
+    std::map<std::string_view, const KnownNetwork*> all;
+    for (const KnownNetwork& network : hub_networks) all.emplace(network.name, &network);
+    for (const KnownNetwork& network : hub_networks) {
+      for (const std::string_view text : {network.alias, network.alias.substr(network.alias.find('/') + 1)}) {
+        all.emplace(text, &network);
+        all.emplace(stem(text), &network);
+      }
+    }
+    return all;
+  }();
+  auto found = by_text.find(name);
+  if (found == by_text.end()) found = by_text.find(stem(name));
+  return found == by_text.end() ? nullptr : found->second;
 }
 
 TransformerDescription describe(const KnownNetwork& network) {

@@ -130,8 +130,8 @@ std::string canonical_network(std::string_view name) {
   std::string lower(name);
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  if (const KnownNetwork* known = find_known_network(lower)) return std::string(known->name);
   if (find(lower) != nullptr || is_cifar_cnn(lower)) return lower;
+  if (const KnownNetwork* known = find_known_network(lower)) return std::string(known->name);
   if (!states_sizes(lower)) return spelt_as_in_zoo(lower);
   try {
     return is_transformer(lower) ? parse_transformer(lower).name : parse_recurrent(lower).name;
