@@ -242,7 +242,7 @@ TEST(LayerRates, WhatIsLearnedOfARowOfOnesOwnIsKnownOfItsRatesOnly) {
 
 TEST(LayerRates, LayersThatWereMeasuredTwiceCountWithTheirMeanTimes) {
   const testing::TemporaryFolder folder;
-  const auto fitted = [&](std::vector<double> factors) {
+  const auto fitted = [&](const std::vector<double>& factors) {
     const std::string path = folder.file("layers.csv");
     std::string text = csv_line(names_of(layer_row_columns()));
     for (const double factor : factors) {
@@ -374,7 +374,7 @@ TEST(LayerRates, StepsOfADeviceAnswerWhereItsLayersMostlyWaited) {
                      report_op_fit(model, steps, layers, devices).by_layers);
   };
   const auto layers = [&](const std::string& name, double waiting) {
-    const std::string path = folder.file(name);
+    std::string path = folder.file(name);
     LayerRecorder recorder(path);
     std::vector<LayerRow> rows = made_up_layers(1, 100);
     for (std::size_t i = 0; i < rows.size(); ++i) {

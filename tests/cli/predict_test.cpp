@@ -521,8 +521,9 @@ TEST_F(PredictProgram, TakesOwnDevices) {
 
 TEST(PredictWithoutDevice, MeansThisMachinesGpuAndWhatIsFreeOfIt) {
   const auto ask = [](std::vector<std::string> options) {
-    options.insert(options.begin(), {"/usr/bin/env", "LD_LIBRARY_PATH=" PERFPRED_TEST_NVML, testing::program("predict"),
-                                     "--network", "resnet50", "--batch-size", "32", "--json"});
+    options.insert(options.begin(),
+                   {"/usr/bin/env", std::string("LD_LIBRARY_PATH=") + PERFPRED_TEST_NVML, testing::program("predict"),
+                    "--network", "resnet50", "--batch-size", "32", "--json"});
     return testing::spawn(options);
   };
   const Finished own = ask({});
