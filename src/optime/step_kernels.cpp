@@ -294,6 +294,34 @@ void find_near(const OpGraph& step, std::vector<StepKernel>& kernels) {
   }
 }
 
+/// Adds an operator's kernels.
+void add_op(const OpGraph& step, std::uint32_t i, std::vector<StepKernel>& kernels) {
+  const Op& op = step.ops()[i];
+  StepKernel kernel;
+  kernel.group = traits_of(op.kind).group;
+  kernel.op = i;
+  kernel.flops = op.flops;
+  kernel.bytes = static_cast<double>(op.bytes_read + op.bytes_written);
+  if (uses_running_statistics(step, op)) kernel.group = StepGroup::elementwise;
+  if (kernel.group != StepGroup::unknown && is_empty(step, op)) {
+    kernel.group = StepGroup::other;
+    kernels.push_back(kernel);
+    return;
+  }
+  const bool is_image = is_convolution(op.kind) && step.shape(step.inputs(op)[1]).rank() >= 3;
+  if (is_image && step.shape(step.inputs(op)[op.kind == OpKind::convolution ? 0 : 1]).rank() >= 3)
+    return add_convolution(step, op, i, kernels);
+  if (op.kind == OpKind::rnn || op.kind == OpKind::rnn_backward) {
+    const Recurrence recurrence(step, op, i);
+    kernels.insert(kernels.end(), recurrence.kernels().begin(), recurrence.kernels().end());
+    if (!recurrence.kernels().empty()) return;
+  }
+  if (kernel.group == StepGroup::product) shape_product(step, op, kernel);
+  if (kernel.group == StepGroup::batch_norm || kernel.group == StepGroup::pooling) shape_image(step, op, kernel);
+  if (kernel.group == StepGroup::batch_norm) share_channels(step, op, kernel);
+  kernels.push_back(kernel);
+}
+
 }  // namespace
 
 std::vector<StepKernel> step_kernels(const ExecutedStep& executed) {
@@ -301,33 +329,7 @@ std::vector<StepKernel> step_kernels(const ExecutedStep& executed) {
   std::vector<StepKernel> kernels;
   kernels.reserve(step.ops().size() + step.ops().size() / 4);
   for (std::uint32_t i = 0; i < step.ops().size(); ++i) {
-    const Op& op = step.ops()[i];
-    if (is_of_bias(step, i)) continue;
-    StepKernel kernel;
-    kernel.group = traits_of(op.kind).group;
-    kernel.op = i;
-    kernel.flops = op.flops;
-    kernel.bytes = static_cast<double>(op.bytes_read + op.bytes_written);
-    if (uses_running_statistics(step, op)) kernel.group = StepGroup::elementwise;
-    if (kernel.group != StepGroup::unknown && is_empty(step, op)) {
-      kernel.group = StepGroup::other;
-      kernels.push_back(kernel);
-      continue;
-    }
-    const bool is_image = is_convolution(op.kind) && step.shape(step.inputs(op)[1]).rank() >= 3;
-    if (is_image && step.shape(step.inputs(op)[op.kind == OpKind::convolution ? 0 : 1]).rank() >= 3) {
-      add_convolution(step, op, i, kernels);
-      continue;
-    }
-    if (op.kind == OpKind::rnn || op.kind == OpKind::rnn_backward) {
-      const Recurrence recurrence(step, op, i);
-      kernels.insert(kernels.end(), recurrence.kernels().begin(), recurrence.kernels().end());
-      if (!recurrence.kernels().empty()) continue;
-    }
-    if (kernel.group == StepGroup::product) shape_product(step, op, kernel);
-    if (kernel.group == StepGroup::batch_norm || kernel.group == StepGroup::pooling) shape_image(step, op, kernel);
-    if (kernel.group == StepGroup::batch_norm) share_channels(step, op, kernel);
-    kernels.push_back(kernel);
+    if (!is_of_bias(step, i)) add_op(step, i, kernels);
   }
   for (StepKernel& kernel : kernels) {
     const Op& op = step.ops()[kernel.op];

@@ -28,7 +28,8 @@
 namespace perfpred {
 namespace {
 
-/// How tables of training steps spell the arithmetic of a row, after a layout was cut off.
+/// How tables of training steps that others published spell the arithmetic of a row, after a layout was cut off. They
+/// are taken as they are: `--steps-train` is given such a table, not one that was cleaned.
 struct ArithmeticName {
   std::string_view text;
   bool begins;      ///< more may follow: `fp32(tf32 default on A100)`
