@@ -255,7 +255,7 @@ def network_of(row):
 WRITTEN_OUT = re.compile(r"\b20(1\d|2[0-2])\b|pytorch-?1\.|PyTorch 1\.|TensorFlow 1")
 
 IS_TEXT = re.compile(r"llama|mistral|mixtral|qwen|gemma|falcon|phi|stablelm|baichuan|chatglm|glm|yi|gpt|bert|bloom|mpt|"
-                     r"zephyr|moe|opt-|pythia|\bt5|(?<!swin )transformer|lora|xl base|\bbloom|smollm|vicuna|olmo|deepseek|electra")
+                     r"zephyr|moe|opt-|pythia|\bt5|(?<!swin )transformer|lora|xl base|smollm|vicuna|olmo|deepseek|electra")
 
 
 # Where a source states the longest text alone, the mean is taken to lie between an eighth of it and all of it, the

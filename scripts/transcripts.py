@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the commands of pages that are transcripts, and compares what they print with the page.
 
-    scripts/transcripts.py [--write] PAGE...
+    scripts/transcripts.py [--write] [--measured] PAGE...
 
 A line `NAME`: before a block makes a file of the block. In blocks `console` each line after a `$ ` is a command, in a
 folder of the page's own that has `data`, and the lines below it are what it printed; a line `...` stands for lines that
@@ -20,7 +20,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"(?:^`([\w.]+)`:\n\n)?^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-ELISION, LABEL = "...", 15  # characters that name a line
+ELISION = "..."
+LABEL = 15  # characters that name a line
 COMMAND = re.compile(r"^\$ ((?:[^\n]*\\\n)*[^\n]*)\n((?:(?!\$ )[^\n]*\n)*)", re.MULTILINE)
 
 
@@ -33,13 +34,13 @@ def elided(expected, printed):
     """The lines of `printed` that `expected` shows, known by their first words."""
     shown, left = [], printed.splitlines(keepends=True)
     for line in expected.splitlines(keepends=True):
-        is_elision, label = line.strip() == ELISION, line[:LABEL]
-        found = next((i for i, other in enumerate(left) if other == line or other.startswith(label)), None)
-        if not is_elision and found is not None:
-            line, left = left[found], left[found + 1:]
-        elif not is_elision:
+        if line.strip() == ELISION:
+            shown.append(line)
             continue
-        shown.append(line)
+        found = next((i for i, other in enumerate(left) if other == line or other.startswith(line[:LABEL])), None)
+        if found is not None:
+            shown.append(left[found])
+            left = left[found + 1:]
     return "".join(shown)
 
 
