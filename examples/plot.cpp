@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-plot: pictures of what the other programs wrote.
 
-#include <perfpred/network.h>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-
-#include <functional>
-#include <set>
 
 #include "chart_options.h"
 #include "cli.h"
@@ -17,21 +12,6 @@
 #include "tools/layer_report.h"
 #include "tools/plot.h"
 #include "tools/study_report.h"
-
-namespace {
-
-/// The rows of these networks; of none: all. @throws InputError if there is no such row
-std::vector<perfpred::PredictionRow> of_networks(std::vector<perfpred::PredictionRow> rows,
-                                                 const std::vector<std::string>& networks) {
-  if (networks.empty()) return rows;
-  std::set<std::string, std::less<>> wanted;
-  for (const std::string& network : networks) wanted.insert(perfpred::canonical_network(network));
-  std::erase_if(rows, [&](const auto& row) { return !wanted.contains(row.workload.network.family()); });
-  if (rows.empty()) throw perfpred::InputError("--predictions has no row of --network");
-  return rows;
-}
-
-}  // namespace
 
 int main(int argc, char** argv) {
   perfpred::cli::Program program(

@@ -258,6 +258,17 @@ TEST_F(PlotTest, PredictionsNeedMeasuredColumns) {
   expect_pictures(plotter.files(), 3);
 }
 
+TEST_F(PlotTest, PredictionsOfSomeNetworksAlone) {
+  std::string text = std::string(predictions_header) + "\n";
+  for (const std::string network : {"vgg16", "resnet18", "vgg16"})
+    text += network + ",,,16,3x224x224,1000,50000,adam,fp32,nchw,0,T4,,1.9,2,2.1,23000,25000,27000,true,\n";
+  const auto rows = read_predictions(folder_.write("rows.csv", text));
+  EXPECT_EQ(of_networks(rows, {}).size(), 3u);
+  EXPECT_EQ(of_networks(rows, {"VGG16"}).size(), 2u);
+  EXPECT_EQ(of_networks(rows, {"vgg16", "ResNet18"}).size(), 3u);
+  EXPECT_THAT(testing::refusal([&] { (void)of_networks(rows, {"bert_base"}); }), HasSubstr("no row of --network"));
+}
+
 TEST_F(PlotTest, ABaselineStandsBesideThePredictions) {
   const auto rows = [&](const std::string& name, const std::string& sec) {
     std::string text = std::string(predictions_header) + ",measured_time_sec,measured_images_per_sec\n";

@@ -2,6 +2,7 @@
 #include "tools/predictions_file.h"
 
 #include <perfpred/error.h>
+#include <perfpred/network.h>
 #include <perfpred/throughput_deriver.h>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <set>
 #include <utility>
 
 #include "text/csv.h"
@@ -179,6 +181,15 @@ std::vector<PredictionRow> read_predictions(const std::string& path) {
                     positive_or_empty(measured_images)});
   }
   if (rows.empty()) throw InputError(path + ": has no prediction");
+  return rows;
+}
+
+std::vector<PredictionRow> of_networks(std::vector<PredictionRow> rows, const std::vector<std::string>& networks) {
+  if (networks.empty()) return rows;
+  std::set<std::string, std::less<>> wanted;
+  for (const std::string& network : networks) wanted.insert(canonical_network(network));
+  std::erase_if(rows, [&](const auto& row) { return !wanted.contains(row.workload.network.family()); });
+  if (rows.empty()) throw InputError("--predictions has no row of --network");
   return rows;
 }
 

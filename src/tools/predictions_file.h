@@ -45,4 +45,8 @@ struct PredictionRow {
 /// no prediction
 [[nodiscard]] std::vector<PredictionRow> read_predictions(const std::string& path);
 
+/// The rows of these networks, by any of their names; of none: all. @throws InputError if there is no such row
+[[nodiscard]] std::vector<PredictionRow> of_networks(std::vector<PredictionRow> rows,
+                                                     const std::vector<std::string>& networks);
+
 }  // namespace perfpred
