@@ -336,6 +336,14 @@ TEST(OpRegression, AnOpModelsFileIsARegressorWithoutRuns) {
   EXPECT_NEAR(model.predict(asked).time_sec.p50, op_sec(asked), 1e-9 * op_sec(asked));
 }
 
+TEST(OpRegression, TheStandardModelsFileIsTheStandardModel) {
+  const TimeRegressor model = TimeRegressor::load(PERFPRED_SOURCE_DIR "/data/standard_ops.json");
+  const Workload asked = job("resnet50", 64, "L4");
+  const Prediction loaded = model.predict(asked), standard = TimeRegressor::standard().predict(asked);
+  EXPECT_EQ(loaded.time_sec.p50, standard.time_sec.p50);
+  EXPECT_EQ(loaded.model_id, standard.model_id);
+}
+
 TEST(OpRegression, ADeviceThatNothingIsKnownOfIsRefusedOrAnsweredByTheClosestGroup) {
   const Workload asked = job("resnet50", 64, "No such GPU");
   EXPECT_THAT(testing::refusal([&] { (void)TimeRegressor::standard().predict(asked); }), HasSubstr("No such GPU"));

@@ -345,9 +345,9 @@ void DeviceCatalogue::make_index() {
   for (std::size_t i = 0; i < devices_.size(); ++i) index_[bare(devices_[i].name)] = {i};
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     for (const std::string& alias : devices_[i].aliases) {
-      Places& places = index_[bare(alias)];
-      const bool is_name =
-          !places.empty() && bare(devices_[places.front()].name) == bare(alias);  // is no other's alias
+      const std::string name = bare(alias);
+      Places& places = index_[name];
+      const bool is_name = !places.empty() && bare(devices_[places.front()].name) == name;  // is no other's alias
       if (!is_name && (places.empty() || places.back() != i)) places.push_back(i);
     }
   }

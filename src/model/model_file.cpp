@@ -94,10 +94,12 @@ nlohmann::json to_json(const ModelState& state) {
           {"ops", state.ops->to_json()}};
 }
 
-ModelState read_state(const nlohmann::json& json, const DeviceCatalogue& given) {
+ModelState read_state(std::string_view text, const DeviceCatalogue& given) {
+  const auto json = parse_json<nlohmann::json>(text);
   if (!json.is_object()) throw ModelError("not a model file");
   if (json.value("kind", nlohmann::json()) == "ops") {
-    return without_runs(std::make_shared<const OpTimeModel>(OpModelAccess::model(read_op_model(json))));
+    auto model = std::make_shared<const OpTimeModel>(OpModelAccess::model(read_op_model(json)));
+    return without_runs(std::move(model), text);
   }
   refuse_layers(json);
   const nlohmann::json& format = json_field(json, "format");

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/ops/op_regression.h"
@@ -99,10 +100,11 @@ struct ModelState {
 [[nodiscard]] DeviceKind kind_on(const Workload& example, const DeviceCatalogue& devices);
 
 /// A regressor that has seen no run.
-[[nodiscard]] ModelState without_runs(std::shared_ptr<const OpTimeModel> model);
+/// @param text  of the model's file; its hash is the model's id
+[[nodiscard]] ModelState without_runs(std::shared_ptr<const OpTimeModel> model, std::string_view text);
 
 // Model files. @throws ModelError naming the field that is missing or wrong
 [[nodiscard]] nlohmann::json to_json(const ModelState& state);
-[[nodiscard]] ModelState read_state(const nlohmann::json& json, const DeviceCatalogue& devices);
+[[nodiscard]] ModelState read_state(std::string_view text, const DeviceCatalogue& devices);
 
 }  // namespace perfpred

@@ -16,6 +16,7 @@
 #include "model/lognormal.h"
 #include "model/model_state.h"
 #include "model/training_rows.h"
+#include "optime/standard_ops.h"
 #include "text/files.h"
 #include "text/hash.h"
 #include "text/json.h"
@@ -321,7 +322,8 @@ TimeRegressor TimeRegressor::fit(std::span<const AggregateRow> rows, const FitOp
 }
 
 TimeRegressor TimeRegressor::standard(const DeviceCatalogue& devices) {
-  return TimeRegressor(std::make_unique<Impl>(std::make_unique<ModelState>(without_runs(nullptr)), devices));
+  return TimeRegressor(
+      std::make_unique<Impl>(std::make_unique<ModelState>(without_runs(nullptr, standard_ops)), devices));
 }
 
 TimeRegressor TimeRegressor::load(const std::string& path, const DeviceCatalogue& devices) {
@@ -335,8 +337,7 @@ TimeRegressor TimeRegressor::load(const std::string& path, const DeviceCatalogue
 
 TimeRegressor TimeRegressor::from_text(std::string_view text, const DeviceCatalogue& devices) {
   try {
-    const auto json = parse_json<nlohmann::json>(text);
-    return TimeRegressor(std::make_unique<Impl>(std::make_unique<ModelState>(read_state(json, devices)), devices));
+    return TimeRegressor(std::make_unique<Impl>(std::make_unique<ModelState>(read_state(text, devices)), devices));
   } catch (const Error& error) {
     throw ModelError(error.what());
   }

@@ -2,7 +2,6 @@
 #include "text/nearest_name.h"
 
 #include <algorithm>
-#include <cctype>
 #include <utility>
 #include <vector>
 
@@ -10,9 +9,11 @@ namespace perfpred {
 
 std::string bare(std::string_view name) {
   std::string text;
+  text.reserve(name.size());
   for (const char c : name) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-      text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const bool capital = c >= 'A' && c <= 'Z';
+    if (capital || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) {
+      text.push_back(capital ? static_cast<char>(c - 'A' + 'a') : c);
     }
   }
   return text;
