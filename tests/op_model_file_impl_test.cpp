@@ -19,13 +19,14 @@ TEST(OpModelFile, KeepsParametersAndMachinesByName) {
   const MachineKey machine = {"a|b", "T4", Precision::default_, StepArithmetic::half, Layout::nhwc};
   state.steps.machines[machine] = {{0.1, -0.2, 0.3}, {"Ampere", true}, {2, true, false}, prior_means()};
   state.steps.conditions = {{"compiled", -0.1}, {"software=xla", 0.2}};
-  state.steps.networks[{2, true, true}][{"net|work", 224}] = {0.5, 0.25};
+  state.steps.networks[{2, true, true}] = {0.25, {{{"net|work", 224}, 0.5}}};
   nlohmann::json json = to_json(state);
   const StepModel read = read_op_model(json).steps;
   ASSERT_EQ(read.machines.size(), state.steps.machines.size());
   EXPECT_EQ(read.effects_of(machine).memory, -0.2);
   EXPECT_EQ(read.parameters_of(machine).gap, prior_means().gap);
   EXPECT_EQ(read.known({"net|work", 224}, {2, true, true}).log_factor, 0.5);
+  EXPECT_EQ(read.known({"net|work", 224}, {2, true, true}).width, 0.25);
   const auto complaint = [](const nlohmann::json& of) {
     try {
       (void)read_op_model(of);

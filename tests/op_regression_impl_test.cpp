@@ -102,8 +102,8 @@ TEST(OpRegression, WhatStepsOfANetworkTookElsewhereIsExpectedOfItInTheSamePrecis
   const OpPrior without = prior_of(state);
   const StepDevice on =
       step_device(DeviceCatalogue().find("V100-SXM2-16GB"), Precision::fp32, StepArithmetic::as_graph);
-  state.steps.networks[arithmetic_key(Precision::fp32, on, StepArithmetic::as_graph)][{"resnet50", 224}] = {
-      std::log(1.5), 0.1};
+  state.steps.networks[arithmetic_key(Precision::fp32, on, StepArithmetic::as_graph)] = {
+      0.1, {{{"resnet50", 224}, std::log(1.5)}}};
   const OpPrior with = prior_of(state);
   const auto longer = [&](const Workload& workload) {
     return epoch_of(with, workload).time.sec.p50 / epoch_of(without, workload).time.sec.p50;

@@ -98,6 +98,24 @@ TEST(StepFormula, ItsSlopesAreThoseOfDifferences) {
   }
 }
 
+/// Two generations of cores after Skylake do 1.18 and 1.19 times as much in a clock (Intel of Ice Lake and Sapphire
+/// Rapids), which the servers of Hopper's cards have.
+TEST(StepFormula, ASmallStepIsFasterBesideTheHostsOfNewerCards) {
+  EXPECT_EQ(usual_host("Volta"), 0);
+  EXPECT_NEAR(std::exp(usual_host("Hopper")), 1 / (1.18 * 1.19), 0.02);
+  EXPECT_LT(usual_host("Blackwell"), usual_host("Hopper"));
+  EXPECT_LT(usual_host("Hopper"), usual_host("Ampere"));
+
+  std::vector<StepKernel> kernels =
+      step_kernels(execute(Workload::zoo("shufflenet_v2_x0_5", 1).graph(), DeviceKind::gpu));
+  find_repeats(kernels);
+  StepDevice device = step_device(device_of("H200"), Precision::fp32, StepArithmetic::as_graph);
+  const auto log_sec = [&] { return StepFormula(prior_means(), device, {}).log_step(kernels, 0, true); };
+  const double newer = log_sec();
+  device.host = 0;
+  EXPECT_NEAR(newer - log_sec(), usual_host("Hopper"), 0.02);
+}
+
 TEST(StepFormula, ADepthwiseConvolutionReadsAnElementForEachTap) {
   const StepParameters parameters = prior_means();
   const auto ratio = [&](const char* device) {

@@ -19,17 +19,18 @@ struct Architecture {
   std::string_view begin;  // of its name
   KernelFamily family;
   double node_nm;
+  int year;  // in the middle of those in which its cards came out
 };
 
-constexpr std::array<Architecture, 9> architectures = {{{"Pascal", KernelFamily::pascal, 16},
-                                                        {"Volta", KernelFamily::volta_turing, 12},
-                                                        {"Turing", KernelFamily::volta_turing, 12},
-                                                        {"Ampere", KernelFamily::ampere_ada, 7},
-                                                        {"Ada", KernelFamily::ampere_ada, 4.5},
-                                                        {"Hopper", KernelFamily::ampere_ada, 4.5},
-                                                        {"Blackwell", KernelFamily::ampere_ada, 4.5},
-                                                        {"CDNA2", KernelFamily::cdna, 6},
-                                                        {"CDNA", KernelFamily::cdna, 7}}};
+constexpr std::array<Architecture, 9> architectures = {{{"Pascal", KernelFamily::pascal, 16, 2017},
+                                                        {"Volta", KernelFamily::volta_turing, 12, 2018},
+                                                        {"Turing", KernelFamily::volta_turing, 12, 2018},
+                                                        {"Ampere", KernelFamily::ampere_ada, 7, 2021},
+                                                        {"Ada", KernelFamily::ampere_ada, 4.5, 2023},
+                                                        {"Hopper", KernelFamily::ampere_ada, 4.5, 2023},
+                                                        {"Blackwell", KernelFamily::ampere_ada, 4.5, 2025},
+                                                        {"CDNA2", KernelFamily::cdna, 6, 2021},
+                                                        {"CDNA", KernelFamily::cdna, 7, 2022}}};
 
 constexpr double power_exponent = 8.4, power_softness = 15;
 
@@ -54,6 +55,13 @@ double plausible(const Device& device, std::string_view column, const std::optio
 }
 
 }  // namespace
+
+double usual_host(std::string_view arch) {
+  constexpr int last_alike = 2018;
+  constexpr double faster_a_year = 0.07;
+  const Architecture* known = find(arch);
+  return known == nullptr ? 0 : -faster_a_year * std::max(0, known->year - last_alike);
+}
 
 KernelFamily kernel_family(std::string_view arch) {
   const Architecture* known = find(arch);

@@ -16,6 +16,11 @@ enum class KernelFamily { none, pascal, volta_turing, ampere_ada, cdna };
 [[nodiscard]] KernelFamily kernel_family(std::string_view arch);
 [[nodiscard]] std::string_view to_string(KernelFamily family);
 
+/// Logarithm of the factor of the seconds that the host of a card needs, 0 for one of 2018. Servers up to then have
+/// cores of one generation; later ones do a fifth more in a clock every second or third year (Intel of Ice Lake and
+/// Sapphire Rapids, AMD of Zen 3 and 4). Taken, not fitted (docs/notes/optime.md, Hosts of newer cards).
+[[nodiscard]] double usual_host(std::string_view arch);
+
 /// Devices whose rates fall short of their peaks alike: of one architecture, apart the chips of data centres, which
 /// have the units for double precision (an H20 has them, too, though they are cut) and another memory.
 struct Chip {

@@ -154,7 +154,7 @@ KnownMachine known_machine(const StepModel& model, const MachineKey& asked, cons
     });
   }
   if (const auto host = probed_host(of_device)) {  // relative to the parameters of all machines
-    const double effect = *host + host_effect(known.parameters, 1) - host_effect(model.parameters, 1);
+    const double effect = *host + model.parameters.host - known.parameters.host;
     known.hosts = {effect, effect, effect, true};
   }
   known.effects.host = known.hosts.expected;

@@ -20,7 +20,7 @@
 namespace perfpred {
 namespace {
 
-constexpr int op_model_format = 10;
+constexpr int op_model_format = 11;
 constexpr std::array<KernelFamily, 5> families = {KernelFamily::none, KernelFamily::pascal, KernelFamily::volta_turing,
                                                   KernelFamily::ampere_ada, KernelFamily::cdna};
 
@@ -192,9 +192,9 @@ nlohmann::json to_json(const StepModel& model) {
   }
   for (const auto& [key, known] : model.networks) {
     nlohmann::json& json = networks.emplace_back(to_json(key));
-    for (const auto& [network, of_it] : known) {
-      json["known"].push_back(
-          {{"network", network.network}, {"size", network.size}, {"factor", of_it.log_factor}, {"width", of_it.width}});
+    json["width"] = known.width;
+    for (const auto& [network, log_factor] : known.log_factors) {
+      json["known"].push_back({{"network", network.network}, {"size", network.size}, {"factor", log_factor}});
     }
   }
   return {{"parameters", to_json(model.parameters)},
@@ -265,10 +265,11 @@ StepModel read_step_model(const nlohmann::json& json) {
     if (item.contains("parameters")) machine.parameters = read_step_parameters(json_object(item, "parameters"));
   }
   for (const nlohmann::json& item : json_objects(json, "networks")) {
-    auto& networks = model.networks[read_arithmetic_key(item)];
+    KnownNetworks& networks = model.networks[read_arithmetic_key(item)];
+    networks.width = width(item, "width");
     for (const nlohmann::json& known : json_objects(item, "known")) {
-      networks[{json_text(known, "network"), json_positive_integer(known, "size")}] = {moderate(known, "factor"),
-                                                                                       width(known, "width")};
+      const NetworkKey key{json_text(known, "network"), json_positive_integer(known, "size")};
+      networks.log_factors[key] = moderate(known, "factor");
     }
   }
   const nlohmann::json& sources = json_object(json, "sources");

@@ -55,7 +55,9 @@ std::size_t forward_part(std::span<const StepKernel> kernels) {
 
 }  // namespace
 
-double host_effect(const StepParameters& parameters, double sec) { return std::log(sec) - parameters.host; }
+double host_effect(const StepParameters& parameters, const StepDevice& device, double sec) {
+  return std::log(sec) - parameters.host - device.host;
+}
 
 /// A kernel's seconds without its gaps: a rounded maximum of computing c and of moving bytes m, (c^p + m^p)^(1/p),
 /// split into compute and memory in proportion to c^p : m^p, which is also d log t / d log c : d log t / d log m; and
@@ -98,8 +100,8 @@ StepFormula::StepFormula(const StepParameters& p, const StepDevice& device, cons
   number_ = std::exp(p.norm_number);
   native_number_ = std::exp(p.norm_number_own);
   gap_ = std::exp(p.gap);
-  fixed_ = std::exp(p.fixed);
-  host_ = device.replays ? 0 : std::exp(p.host + effects.host);
+  fixed_ = std::exp(p.fixed + device.host);  // the host's, too
+  host_ = device.replays ? 0 : std::exp(p.host + device.host + effects.host);
   host_backward_ = std::exp(p.host_backward);
   host_conv_ = std::exp(p.host_conv);
   host_norm_ = std::exp(p.host_norm);

@@ -30,6 +30,7 @@ struct StepDevice {
   bool emulated_half = false;  ///< half precision is stored, and computed in single precision
   bool winograd = true;        ///< for 3x3 convolutions without matrix units; else Fourier transforms
   double byte_scale = 1;       ///< of the graph's bytes
+  double host = 0;             ///< usual_host()
   bool replays = false;        ///< the host dispatches all kernels at once: a CUDA graph, a compiled step
 };
 
@@ -37,7 +38,7 @@ struct StepDevice {
 [[nodiscard]] StepDevice step_device(const Device& device, Precision precision, StepArithmetic arithmetic);
 
 /// The effect of a host that needs so many seconds to dispatch an operator.
-[[nodiscard]] double host_effect(const StepParameters& parameters, double sec);
+[[nodiscard]] double host_effect(const StepParameters& parameters, const StepDevice& device, double sec);
 
 /// The logarithm of a step's seconds and its derivatives.
 struct StepSlopes {

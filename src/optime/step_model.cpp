@@ -114,8 +114,9 @@ class StepFit {
   /// Effects of the rows' machines, and the seconds in which sources copy a byte.
   void add_unknowns(Learns learns, std::optional<double> host_sec) {
     const MachineEffects deviation = learns == Learns::all ? effect_deviation : probe_deviation;
-    const NormalPrior host = host_sec ? NormalPrior{host_effect(model_.parameters, *host_sec), measured_host_deviation}
-                                      : NormalPrior{0, deviation.host};
+    const NormalPrior host =
+        host_sec ? NormalPrior{host_effect(model_.parameters, rows_[0]->device, *host_sec), measured_host_deviation}
+                 : NormalPrior{0, deviation.host};
     std::map<MachineKey, Places> of_machine;
     std::map<std::string, Eigen::Index> of_source, of_condition;
     for (const StepRow* row : rows_) {
@@ -302,7 +303,7 @@ double squares_left(const std::map<NetworkKey, NetworkErrors>& networks, double 
 
 /// What errors of networks on some devices say about those on others. How much that is shows when devices are left out.
 /// @param width  of a network that was not measured
-std::map<NetworkKey, KnownNetwork> known_networks(const std::map<NetworkKey, NetworkErrors>& networks, double width) {
+KnownNetworks known_networks(const std::map<NetworkKey, NetworkErrors>& networks, double width) {
   const double unexplained = squares_left(networks, HUGE_VAL);
   double left = unexplained, prior = HUGE_VAL;
   for (const double p : shrinkages) {
@@ -311,11 +312,11 @@ std::map<NetworkKey, KnownNetwork> known_networks(const std::map<NetworkKey, Net
       prior = p;
     }
   }
-  std::map<NetworkKey, KnownNetwork> known;
+  KnownNetworks known;
   if (left == unexplained) return known;
+  known.width = width * std::sqrt(left / unexplained);
   for (const auto& [name, errors] : networks) {
-    known[name] = {sum_of_means(errors) / (static_cast<double>(errors.size()) + prior),
-                   width * std::sqrt(left / unexplained)};
+    known.log_factors[name] = sum_of_means(errors) / (static_cast<double>(errors.size()) + prior);
   }
   return known;
 }
@@ -384,8 +385,8 @@ void StepModel::learn_networks(const std::vector<const StepRow*>& rows) {
     errors[row->arithmetic][row->network][device_of(*row)].add(std::log(row->sec) - log_step(*row));
   }
   for (const auto& [arithmetic, of_network] : errors) {
-    std::map<NetworkKey, KnownNetwork> known = known_networks(of_network, network_width);
-    if (!known.empty()) networks.emplace(arithmetic, std::move(known));
+    KnownNetworks known = known_networks(of_network, network_width);
+    if (!known.log_factors.empty()) networks.emplace(arithmetic, std::move(known));
   }
 }
 
@@ -433,7 +434,8 @@ double StepModel::of_conditions(const std::vector<std::string>& words) const {
 
 KnownNetwork StepModel::known(const NetworkKey& network, const ArithmeticKey& arithmetic) const {
   if (const auto measured = networks.find(arithmetic); measured != networks.end()) {
-    if (const auto found = measured->second.find(network); found != measured->second.end()) return found->second;
+    const auto& [width, log_factors] = measured->second;
+    if (const auto found = log_factors.find(network); found != log_factors.end()) return {found->second, width};
   }
   return {0, network_width};
 }

@@ -68,6 +68,11 @@ struct KnownNetwork {
   double width = 0;       ///< in place of `network_width`
 };
 
+struct KnownNetworks {
+  double width = 0;  ///< of each
+  std::map<NetworkKey, double> log_factors;
+};
+
 /// Time of a training step of any network: a StepFormula whose parameters all machines share, and effects of each.
 class StepModel {
  public:
@@ -103,7 +108,7 @@ class StepModel {
   /// Logarithms of factors of steps under conditions (words_of()), beside what the formula says of them.
   std::map<std::string, double> conditions;
   /// Networks whose errors carry from device to device.
-  std::map<ArithmeticKey, std::map<NetworkKey, KnownNetwork>> networks;
+  std::map<ArithmeticKey, KnownNetworks> networks;
   // Half widths of 90 % intervals of log time: of the error that a machine's steps share, and beside it of the error of
   // a step of a network that was not measured.
   double machine_width = 0.7, network_width = 0.4;

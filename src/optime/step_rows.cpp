@@ -404,6 +404,7 @@ StepDevice step_device(const Device& device, Precision precision, StepArithmetic
   const bool nvidia = family == KernelFamily::volta_turing || family == KernelFamily::ampere_ada;
   step.transposes = nvidia && step.conv_matrix_units && !step.fp64;
   step.winograd = !device.arch.starts_with("Hopper");
+  step.host = usual_host(device.arch);
   step.byte_scale = arithmetic == StepArithmetic::half ? 0.5 : arithmetic == StepArithmetic::double_ ? 2 : 1;
   return step;
 }

@@ -223,7 +223,7 @@ TEST_F(OpPrograms, WrongInputIsOneLine) {
   folder_.write("gpus.csv", "gpu,mem_bw_gbs\n");
   expect_refused({evaluate, "--ops-dir", folder, "--protocol", "seen"}, "gpus.csv");
   expect_refused({program("train"), "--kind", "ops", "--ops-dir", folder, "--out", folder_.file("o.json")}, "gpus.csv");
-  expect_refused({program("predict"), "--model", folder_.write("m.json", R"({"format":10,"kind":"ops"})"), "--network",
+  expect_refused({program("predict"), "--model", folder_.write("m.json", R"({"format":11,"kind":"ops"})"), "--network",
                   "resnet18", "--device", "T4", "--batch-size", "2"},
                  "\"kernels\" is missing");
 }
