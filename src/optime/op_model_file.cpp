@@ -426,7 +426,7 @@ OpModelState read_op_model(const nlohmann::json& json) {
 }
 
 OpModelState load_op_model(const std::string& path) {
-  if (path.empty()) return read_op_model(parse_json<nlohmann::json>(standard_ops));
+  if (path.empty()) return read_op_model(nlohmann::json::parse(standard_ops));
   const std::string text = read_file(path);
   try {
     return read_op_model(parse_json<nlohmann::json>(text));

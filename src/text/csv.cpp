@@ -144,27 +144,30 @@ bool LineReader::cut_off() { return *impl_->added_line_feed && next() == nullptr
 
 bool split_csv_fields(char* line, std::vector<std::string_view>& fields) {
   fields.clear();
-  std::replace_if(line, line + std::strlen(line), is_control, '?');  // which a terminal would obey
-  const char* quote = ::strchrnul(line, '"');  // the next one; fields that end before it need no care
-  while (true) {
-    char* end = line;
-    while (*end != ',' && *end != '\0') ++end;  // most fields are so short that a call would cost more
-    char* field_begin = line;
-    char* field_end = end;
-    const bool quoted = end >= quote && *quote != '\0';
-    if (quoted) {
+  char* field = line;
+  for (char* at = line;; ++at) {
+    const char c = *at;
+    if (c > ',' && c != 0x7f) continue;  // most characters; the others' codes are smaller, those of UTF-8 negative
+    if (c == '"') {
       try {
-        field_end = end = line + (QuotePolicy::find_next_column_end(line) - line);
+        at += QuotePolicy::find_next_column_end(field) - at;
       } catch (const io::error::escaped_string_not_closed&) {
         return false;
       }
-      quote = ::strchrnul(end, '"');
+      std::replace_if(field, at, is_control, '?');
+      char *begin = field, *end = at;
+      const bool last = *at == '\0';
+      QuotePolicy::unescape(begin, end);  // may write a NUL before the end
+      fields.emplace_back(begin, static_cast<std::size_t>(end - begin));
+      if (last) return true;
+      field = at + 1;
+    } else if (c == ',' || c == '\0') {
+      fields.emplace_back(field, static_cast<std::size_t>(at - field));
+      if (c == '\0') return true;
+      field = at + 1;
+    } else if (is_control(c)) {
+      *at = '?';  // which a terminal would obey
     }
-    const bool last = *end == '\0';
-    if (quoted) QuotePolicy::unescape(field_begin, field_end);  // may write a NUL before the end
-    fields.emplace_back(field_begin, static_cast<std::size_t>(field_end - field_begin));
-    if (last) return true;
-    line = end + 1;
   }
 }
 
