@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "optime/op_model_state.h"
@@ -193,9 +194,9 @@ nlohmann::json to_json(const StepModel& model) {
   for (const auto& [key, known] : model.networks) {
     nlohmann::json& json = networks.emplace_back(to_json(key));
     json["width"] = known.width;
-    for (const auto& [network, log_factor] : known.log_factors) {
-      json["known"].push_back({{"network", network.network}, {"size", network.size}, {"factor", log_factor}});
-    }
+    std::map<std::int64_t, nlohmann::json> of_size;
+    for (const auto& [network, log_factor] : known.log_factors) of_size[network.size][network.network] = log_factor;
+    for (auto& [size, factors] : of_size) json["known"].push_back({{"size", size}, {"factors", std::move(factors)}});
   }
   return {{"parameters", to_json(model.parameters)},
           {"machines", machines},
@@ -268,8 +269,10 @@ StepModel read_step_model(const nlohmann::json& json) {
     KnownNetworks& networks = model.networks[read_arithmetic_key(item)];
     networks.width = width(item, "width");
     for (const nlohmann::json& known : json_objects(item, "known")) {
-      const NetworkKey key{json_text(known, "network"), json_positive_integer(known, "size")};
-      networks.log_factors[key] = moderate(known, "factor");
+      const std::int64_t size = json_positive_integer(known, "size");
+      const nlohmann::json& factors = json_object(known, "factors");
+      for (const auto& [network, value] : factors.items())
+        networks.log_factors[{network, size}] = moderate(factors, network.c_str());
     }
   }
   const nlohmann::json& sources = json_object(json, "sources");
@@ -426,7 +429,7 @@ OpModelState read_op_model(const nlohmann::json& json) {
 }
 
 OpModelState load_op_model(const std::string& path) {
-  if (path.empty()) return read_op_model(nlohmann::json::parse(standard_ops));
+  if (path.empty()) return read_op_model(parse_json<nlohmann::json>(standard_ops));
   const std::string text = read_file(path);
   try {
     return read_op_model(parse_json<nlohmann::json>(text));
