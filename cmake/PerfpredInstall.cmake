@@ -39,7 +39,7 @@ endif()
 configure_package_config_file(cmake/perfpredConfig.cmake.in perfpredConfig.cmake INSTALL_DESTINATION ${config_dir})
 write_basic_package_version_file(perfpredConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/perfpredConfig.cmake ${PROJECT_BINARY_DIR}/perfpredConfigVersion.cmake
-              cmake/FindXGBoost.cmake cmake/FindCbc.cmake cmake/FindLibmd.cmake
+              cmake/FindXGBoost.cmake cmake/FindCbc.cmake cmake/FindLibmd.cmake cmake/PerfpredFindLibrary.cmake
         DESTINATION ${config_dir})
 
 # Relative to the file itself, so that the installed folder may be moved.
