@@ -94,8 +94,7 @@ nlohmann::json to_json(const ModelState& state) {
           {"ops", state.ops->to_json()}};
 }
 
-ModelState read_state(std::string_view text, const DeviceCatalogue& given) {
-  const auto json = parse_json<nlohmann::json>(text);
+ModelState read_state(const nlohmann::json& json, std::string_view text, const DeviceCatalogue& given) {
   if (!json.is_object()) throw ModelError("not a model file");
   if (json.value("kind", nlohmann::json()) == "ops") {
     auto model = std::make_shared<const OpTimeModel>(OpModelAccess::model(read_op_model(json)));

@@ -105,6 +105,7 @@ struct ModelState {
 
 // Model files. @throws ModelError naming the field that is missing or wrong
 [[nodiscard]] nlohmann::json to_json(const ModelState& state);
-[[nodiscard]] ModelState read_state(std::string_view text, const DeviceCatalogue& devices);
+/// @param text  that the JSON was read from; see without_runs()
+[[nodiscard]] ModelState read_state(const nlohmann::json& json, std::string_view text, const DeviceCatalogue& devices);
 
 }  // namespace perfpred

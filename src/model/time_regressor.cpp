@@ -337,7 +337,9 @@ TimeRegressor TimeRegressor::load(const std::string& path, const DeviceCatalogue
 
 TimeRegressor TimeRegressor::from_text(std::string_view text, const DeviceCatalogue& devices) {
   try {
-    return TimeRegressor(std::make_unique<Impl>(std::make_unique<ModelState>(read_state(text, devices)), devices));
+    const auto json = parse_json<nlohmann::json>(text);
+    return TimeRegressor(
+        std::make_unique<Impl>(std::make_unique<ModelState>(read_state(json, text, devices)), devices));
   } catch (const Error& error) {
     throw ModelError(error.what());
   }

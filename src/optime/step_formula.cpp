@@ -55,8 +55,12 @@ std::size_t forward_part(std::span<const StepKernel> kernels) {
 
 }  // namespace
 
-double host_effect(const StepParameters& parameters, const StepDevice& device, double sec) {
-  return std::log(sec) - parameters.host - device.host;
+double log_host(const StepParameters& parameters, const StepDevice& device, double effect) {
+  return parameters.host + device.host + effect;
+}
+
+double host_effect(const StepParameters& parameters, const StepDevice& device, double log_host) {
+  return log_host - parameters.host - device.host;
 }
 
 /// A kernel's seconds without its gaps: a rounded maximum of computing c and of moving bytes m, (c^p + m^p)^(1/p),
@@ -101,7 +105,7 @@ StepFormula::StepFormula(const StepParameters& p, const StepDevice& device, cons
   native_number_ = std::exp(p.norm_number_own);
   gap_ = std::exp(p.gap);
   fixed_ = std::exp(p.fixed + device.host);  // the host's, too
-  host_ = device.replays ? 0 : std::exp(p.host + device.host + effects.host);
+  host_ = device.replays ? 0 : std::exp(log_host(p, device, effects.host));
   host_backward_ = std::exp(p.host_backward);
   host_conv_ = std::exp(p.host_conv);
   host_norm_ = std::exp(p.host_norm);

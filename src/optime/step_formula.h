@@ -37,8 +37,9 @@ struct StepDevice {
 /// @throws InputError as hardware_of()
 [[nodiscard]] StepDevice step_device(const Device& device, Precision precision, StepArithmetic arithmetic);
 
-/// The effect of a host that needs so many seconds to dispatch an operator.
-[[nodiscard]] double host_effect(const StepParameters& parameters, const StepDevice& device, double sec);
+/// Logarithm of the seconds that a host with this effect needs to dispatch an operator, and back.
+[[nodiscard]] double log_host(const StepParameters& parameters, const StepDevice& device, double effect);
+[[nodiscard]] double host_effect(const StepParameters& parameters, const StepDevice& device, double log_host);
 
 /// The logarithm of a step's seconds and its derivatives.
 struct StepSlopes {

@@ -114,9 +114,10 @@ class StepFit {
   /// Effects of the rows' machines, and the seconds in which sources copy a byte.
   void add_unknowns(Learns learns, std::optional<double> host_sec) {
     const MachineEffects deviation = learns == Learns::all ? effect_deviation : probe_deviation;
-    const NormalPrior host =
-        host_sec ? NormalPrior{host_effect(model_.parameters, rows_[0]->device, *host_sec), measured_host_deviation}
-                 : NormalPrior{0, deviation.host};
+    const NormalPrior host = host_sec
+                                 ? NormalPrior{host_effect(model_.parameters, rows_[0]->device, std::log(*host_sec)),
+                                               measured_host_deviation}
+                                 : NormalPrior{0, deviation.host};
     std::map<MachineKey, Places> of_machine;
     std::map<std::string, Eigen::Index> of_source, of_condition;
     for (const StepRow* row : rows_) {

@@ -366,7 +366,7 @@ TimedStep timed(const LearnedModel& model, const StepQuestion& asked, const std:
                 std::optional<double> log_host) {
   TimedStep step{rates_for(model, asked, asked.precision), {}, {}};
   KnownMachine& machine = step.rates.machine;
-  if (log_host) machine.effects.host = *log_host - machine.parameters.host - step.rates.on.host;
+  if (log_host) machine.effects.host = host_effect(machine.parameters, step.rates.on, *log_host);
   const StepFormula formula = step.rates.formula(machine.effects.host);
   step.times = kernel_times(model, asked.step.graph(), step.rates, formula, kernels);
   time_others(model, asked, kernels, step.times);
@@ -389,8 +389,7 @@ double in_order(const LearnedModel& model, const StepQuestion& asked, const std:
   return ordered_seconds(asked.device, sec, own.measured, others, [&](const Device& other) -> std::optional<double> {
     if (!other.matrix_flops(computed_precision(other, asked.precision))) return std::nullopt;
     const StepQuestion question{asked.step, other, asked.precision, asked.cuda_graph, asked.conditions, asked.network};
-    const TimedStep there =
-        timed(model, question, kernels, own.parameters.host + step.rates.on.host + own.effects.host);
+    const TimedStep there = timed(model, question, kernels, log_host(own.parameters, step.rates.on, own.effects.host));
     return there.rates.machine.measured ? std::optional(there.clocks.total_sec) : std::nullopt;
   });
 }

@@ -56,7 +56,7 @@ LayerAnswer answer_layer(const std::string& model_file, const LayerCase& layer, 
     return answer;
   }
   try {
-    return answer_by(read_state(read_file(model_file), devices).ops->prior(), layer, device, devices);
+    return answer_by(read_state(json, {}, devices).ops->prior(), layer, device, devices);
   } catch (const ModelError& error) {
     throw ModelError(fmt::format("{}: {}", model_file, error.what()));
   }
