@@ -11,11 +11,12 @@ import threading
 import weakref
 from typing import Any, Callable, Dict, Iterator, NoReturn, Optional, Tuple
 
-__all__ = "Error Handle InputError ModelError call encoded encoded_path json_of library notes_shown text_of".split()
+__all__ = "Error Handle InputError ModelError call encoded encoded_path json_of library notes_shown shown text_of".split()
 
 _PLACE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libperfpred.so")
 _SYSTEM = "libperfpred.so.0"
 _TEXT_BYTES = 1 << 16  # of nearly all answers
+_SHOWN = 60  # letters of a value in a message
 
 _log = logging.getLogger("perfpred")
 
@@ -142,18 +143,27 @@ def json_of(name: str, *arguments: Any) -> Any:
     return json.loads(text_of(name, *arguments))
 
 
+def shown(value: Any) -> str:
+    """A value in a message: short, also where it cannot be written out, as an integer of 5,000 digits."""
+    try:
+        text = repr(value)
+    except Exception as error:  # of whoever made the value
+        return f"({type(value).__name__} that cannot be shown: {type(error).__name__})"
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
 def encoded(value: Optional[str]) -> Optional[bytes]:
     """A text for the library. Raises InputError for one that would not arrive whole."""
     if value is None:
         return None
     if not isinstance(value, str):
-        raise InputError(f"{type(value).__name__} {value!r} is not a text")
+        raise InputError(f"{type(value).__name__} {shown(value)} is not a text")
     try:
         made = value.encode()
     except UnicodeEncodeError:
-        raise InputError(f"{value!r} is not a text of Unicode") from None
+        raise InputError(f"{shown(value)} is not a text of Unicode") from None
     if b"\0" in made:
-        raise InputError(f"{value!r} has a zero byte")
+        raise InputError(f"{shown(value)} has a zero byte")
     return made
 
 
@@ -161,13 +171,13 @@ def encoded_path(path: Any) -> Optional[bytes]:
     if path is None:
         return None
     if not isinstance(path, (str, os.PathLike)):
-        raise InputError(f"{type(path).__name__} {path!r} is not a path")
+        raise InputError(f"{type(path).__name__} {shown(path)} is not a path")
     try:
         made = os.fsencode(path)
     except UnicodeEncodeError:
-        raise InputError(f"{path!r} is not a path") from None
+        raise InputError(f"{shown(path)} is not a path") from None
     if b"\0" in made:
-        raise InputError(f"{path!r} has a zero byte")
+        raise InputError(f"{shown(path)} has a zero byte")
     return made
 
 

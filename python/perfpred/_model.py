@@ -42,11 +42,15 @@ def _value(handle: Optional[Handle]) -> Any:
 
 
 def _is_step_file(path: str) -> bool:
-    with open(path, encoding="utf-8", errors="replace") as file:
-        try:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
             content = json.load(file)
-        except ValueError as error:
-            raise InputError(f"{path}: is not JSON") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except RecursionError:
+        raise InputError(f"{path}: is nested too deeply") from None
+    except ValueError as error:
+        raise InputError(f"{path}: is not JSON") from error
     return isinstance(content, dict) and "ops" in content and "tensors" in content
 
 

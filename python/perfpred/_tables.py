@@ -6,9 +6,9 @@ import csv
 import os
 import re
 import tempfile
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
-from perfpred._library import InputError, notes_shown
+from perfpred._library import Error, InputError, notes_shown, shown
 
 if TYPE_CHECKING:
     import pandas
@@ -53,6 +53,25 @@ def _cell(value: Any) -> Any:
     return int(value) if isinstance(value, (bool, float)) and value == value // 1 else value
 
 
+def temporary_folder(within: Optional[str] = None) -> "tempfile.TemporaryDirectory[str]":
+    try:
+        return tempfile.TemporaryDirectory(prefix="perfpred-", dir=within)
+    except OSError as error:
+        raise Error(f"{error.filename}: cannot be made: {error.strerror}") from error
+
+
+def _write_table(path: str, table: Sequence[Mapping[str, Any]]) -> None:
+    try:
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            rows = csv.DictWriter(file, list(dict.fromkeys(name for row in table for name in row)))
+            rows.writeheader()
+            rows.writerows({name: _cell(value) for name, value in row.items()} for row in table)
+    except OSError as error:
+        raise Error(f"{path}: cannot be written: {error.strerror}") from error
+    except (ValueError, RecursionError, csv.Error) as error:
+        raise InputError(f"the table has a value that no file holds: {error}") from error
+
+
 @contextlib.contextmanager
 def table_file(table: Any) -> Iterator[Path]:
     """The path of a table. An InputError about a file that the caller has not seen names the row of the table."""
@@ -65,12 +84,9 @@ def table_file(table: Any) -> Iterator[Path]:
         table = table.astype(object).where(table.notna(), None).to_dict("records")
     if not table:
         raise InputError("the table has no row")
-    with tempfile.TemporaryDirectory(prefix="perfpred-") as folder:
+    with temporary_folder() as folder:
         path = os.path.join(folder, "table.csv")
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            rows = csv.DictWriter(file, list(dict.fromkeys(name for row in table for name in row)))
-            rows.writeheader()
-            rows.writerows({name: _cell(value) for name, value in row.items()} for row in table)
+        _write_table(path, table)
         try:
             with notes_shown(lambda note: with_rows(path, note)):
                 yield path
@@ -105,7 +121,7 @@ def columns_of(jobs: Any) -> Tuple[Dict[str, Any], int]:
     for name, values in given.items():
         try:
             columns[str(name)] = numpy.asarray(values)
-        except ValueError:
+        except (TypeError, ValueError, OverflowError):
             raise InputError(f"{name}: its values have different shapes") from None
     sizes = {column.shape for column in columns.values()}
     if len(sizes) != 1 or len(next(iter(sizes))) != 1:
@@ -123,8 +139,8 @@ def numbers_of(name: str, column: Any) -> Any:
     for place, value in enumerate(column.tolist()):
         try:
             numbers[place] = float("nan") if _is_missing(value) else float(value)
-        except (TypeError, ValueError):
-            raise InputError(f"[{place}]: {name} {value!r} is not a number") from None
+        except (TypeError, ValueError, OverflowError):
+            raise InputError(f"[{place}]: {name} {shown(value)} is not a number") from None
     return numbers
 
 

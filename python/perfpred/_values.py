@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from perfpred._library import InputError, encoded
+from perfpred._library import InputError, encoded, shown
 
 __all__ = ["Quantiles", "combinations", "duration", "encoded_json", "gigabytes", "plain", "table"]
 
@@ -34,7 +34,7 @@ def plain(value: Any) -> Any:
         return {plain(str(name)): plain(one) for name, one in value.items()}
     if isinstance(value, Iterable):
         return [plain(one) for one in value]
-    raise InputError(f"{type(value).__name__} {value!r} is neither a text nor a number")
+    raise InputError(f"{type(value).__name__} {shown(value)} is neither a text nor a number")
 
 
 def _plain_field(name: str, value: Any) -> Any:
@@ -42,6 +42,8 @@ def _plain_field(name: str, value: Any) -> Any:
         return plain(value)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
+    except RecursionError:
+        raise InputError(f"{name} is nested too deeply") from None
 
 
 def encoded_json(values: Mapping[str, Any]) -> bytes:
@@ -49,15 +51,22 @@ def encoded_json(values: Mapping[str, Any]) -> bytes:
     document = {name: _plain_field(name, value) for name, value in values.items() if value is not None}
     for name, value in document.items():
         try:
+            if isinstance(value, int):
+                float(value)
             json.dumps(value, allow_nan=False)
-        except ValueError as error:
-            raise InputError(f"{name} {value!r} is not a finite number") from error
+        except RecursionError:
+            raise InputError(f"{name} is nested too deeply") from None
+        except (ValueError, OverflowError) as error:
+            what = "has too many digits" if isinstance(value, int) else "is not a finite number"
+            raise InputError(f"{name} {shown(value)} {what}") from error
     return json.dumps(document).encode()
 
 
 def _choices(name: str, value: Any) -> Optional[List[Any]]:
     """The values of a list, None for a single value. A list of numbers as `input` is one shape."""
     if isinstance(value, (str, bytes, os.PathLike)) or not hasattr(value, "__iter__") or isinstance(value, Mapping):
+        return None
+    if getattr(value, "ndim", None) == 0:  # an array of one number
         return None
     choices = list(_plain_field(name, value))
     if name == "input" and all(isinstance(one, int) for one in choices):

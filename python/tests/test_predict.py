@@ -575,6 +575,71 @@ class BadInput(WithFolder):
         self.refused("batch_size", lambda: perfpred.predict("resnet18", device="T4"))
         self.refused("BadInput is neither the name of a network", lambda: perfpred.predict(BadInput, 1, device="T4"))
 
+    @unittest.skipIf(numpy is None, "no NumPy")
+    def test_an_array_of_one_number_is_that_number(self):
+        sec = perfpred.predict("resnet18", device="T4", batch_size=8).step_sec
+        for eight in (numpy.array(8), numpy.int64(8), numpy.float32(8)):
+            self.assertEqual(perfpred.predict("resnet18", device="T4", batch_size=eight).step_sec, sec)
+        self.assertEqual(perfpred.predict("resnet18", device=numpy.array("T4"), batch_size=8).step_sec, sec)
+
+    def test_values_that_cannot_be_written_out(self):
+        deep = []
+        for _ in range(5000):
+            deep = [deep]
+        itself = {}
+        itself["a"] = itself
+
+        class Silent:
+            def __repr__(self):
+                raise RuntimeError
+
+        job = lambda **fields: (lambda: perfpred.predict("resnet18", **{"device": "T4", "batch_size": 8, **fields}))
+        self.refused("batch_size", job(batch_size=10**5000))
+        self.refused("batch_size", job(batch_size=-(10**400)))
+        self.refused("batch_size", job(batch_size=[10**5000]))
+        self.refused("prices is nested too deeply", job(prices=itself))
+        self.refused("batch_size", job(batch_size=deep))
+        self.refused("batch_size: Silent", job(batch_size=Silent()))
+        self.refused("a value that no file holds", lambda: perfpred.fit([{"depth": 10**5000}]))
+        self.refused("a value that no file holds", lambda: perfpred.fit([{"network": "\ud800"}]))
+        if numpy is not None:
+            many = lambda value: (lambda: perfpred.load().predict_many({"batch_size": [value, 8]}, network="resnet18"))
+            self.refused(r"\[0\]: batch_size", many(10**400))
+            self.refused(r"\[0\]: batch_size", many(10**5000))
+
+    def test_files_that_are_no_networks(self):
+        folder = self.path("folder.json")
+        os.mkdir(folder)
+        with open(self.path("deep.json"), "w") as file:
+            file.write("[" * 200000)
+        job = lambda network: (lambda: perfpred.predict(network, device="T4", batch_size=1))
+        self.refused("folder.json: cannot be read: Is a directory", job(folder))
+        self.refused("deep.json: is nested too deeply", job(self.path("deep.json")))
+        if os.getuid() != 0:
+            os.chmod(self.path("deep.json"), 0)
+            self.refused("deep.json: cannot be read: Permission denied", job(self.path("deep.json")))
+
+    def test_what_the_system_refuses_is_an_error_of_the_package(self):
+        import resource
+
+        from perfpred.measure import runs_file
+        from perfpred.measure.errors import MeasureError
+
+        runs, before = self.path("runs.csv"), resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+        try:
+            self.refused("runs.csv: cannot be written: File too large", lambda: runs_file.append(runs, {}), MeasureError)
+            self.refused("cannot be written: File too large", lambda: perfpred.fit([{"depth": 1}]), perfpred.Error)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        self.assertEqual(os.path.getsize(runs), 0)
+        gone = self.path("gone")
+        before, tempfile.tempdir = tempfile.tempdir, gone
+        try:
+            self.refused("gone", lambda: perfpred.fit([{"depth": 1}]), perfpred.Error)
+        finally:
+            tempfile.tempdir = before
+
     def test_texts_that_would_be_cut(self):
         self.refused(r"network: 'resnet18\\x00' has a zero byte", lambda: perfpred.predict("resnet18\0", device="T4"))
         self.refused("device: .* zero", lambda: perfpred.predict("resnet18", device=["T4\0"], batch_size=1))

@@ -3,6 +3,7 @@
 is one write, and an unfinished last line goes to `<path>.torn`.
 """
 
+import contextlib
 import csv
 import fcntl
 import io
@@ -81,8 +82,22 @@ def _header(text, path):
     return None
 
 
+@contextlib.contextmanager
+def _refusals_of(path):
+    """What the system refuses is an error of this package."""
+    try:
+        yield
+    except OSError as error:
+        raise MeasureError(f"{path}: cannot be written: {error.strerror}") from error
+
+
 def check_writable(path):
-    """Raises MeasureError or OSError if no row can be appended."""
+    """Raises MeasureError if no row can be appended."""
+    with _refusals_of(path):
+        _check_writable(path)
+
+
+def _check_writable(path):
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         raise MeasureError(f"{path}: there is no folder {folder}")
@@ -125,7 +140,12 @@ def _replace(path, text, mode):
 
 
 def rename_network(path, former, name):
-    """Gives the rows of a network another name; a file that is not there yet stays away."""
+    """Gives the rows of a network another name; a file that is not there yet stays away. Raises MeasureError."""
+    with _refusals_of(path):
+        _rename_network(path, former, name)
+
+
+def _rename_network(path, former, name):
     while os.path.exists(path):
         fd = _open_locked(path)
         try:
@@ -149,7 +169,13 @@ def rename_network(path, former, name):
 
 
 def append(path, row):
-    """Adds a row, a dictionary by column; what it lacks stays empty. If it throws, the file holds what it held before."""
+    """Adds a row, a dictionary by column; what it lacks stays empty. Raises MeasureError; the file then holds what it held
+    before."""
+    with _refusals_of(path):
+        _append(path, row)
+
+
+def _append(path, row):
     while True:
         fd = _open_locked(path)
         try:
