@@ -18,6 +18,7 @@
 #include "evaluate/evaluation.h"
 #include "evaluate/folds.h"
 #include "model/hybrid/hybrid.h"
+#include "model/model_state.h"
 
 namespace {
 
@@ -42,7 +43,10 @@ const std::vector<Constant> candidates = {
 /// Sum of absolute relative errors of the rows left out.
 double fold_error(const std::vector<AggregateRow>& rows, const Fold& fold, const HybridConstants& constants,
                   std::uint64_t seed) {
-  const std::unique_ptr<RegressorModel> model = fit_hybrid({pick(rows, fold.train), {}, seed}, constants);
+  TrainingTable table{.rows = pick(rows, fold.train)};
+  table.device = kind_on(table.rows.front().workload, DeviceCatalogue());
+  table.seed = seed;
+  const std::unique_ptr<RegressorModel> model = fit_hybrid(table, constants);
   double error = 0;
   for (const std::size_t i : fold.test)
     error += std::abs(model->predict(rows[i].workload, nullptr).p50 / *rows[i].avg_time_mean - 1);

@@ -128,10 +128,12 @@ double least_seconds(const StepKernel& kernel, const Rates& rates) {
 std::vector<double> formula_seconds(const Rates& rates, const StepFormula& formula,
                                     std::span<const StepKernel> kernels) {
   if (rates.layers != nullptr) return rates.layers->kernel_seconds(kernels, rates.on);
-  std::vector<double> seconds(kernels.size());
-  for (std::size_t i = 0; i < kernels.size(); ++i) {
-    seconds[i] = kernels[i].same_as == i ? std::max(formula.seconds(kernels[i]), least_seconds(kernels[i], rates))
-                                         : seconds[kernels[i].same_as];
+  std::vector<double> seconds;
+  seconds.reserve(kernels.size());
+  for (const StepKernel& kernel : kernels) {
+    const bool is_first = kernel.same_as == seconds.size();
+    seconds.push_back(is_first ? std::max(formula.seconds(kernel), least_seconds(kernel, rates))
+                               : seconds[kernel.same_as]);
   }
   return seconds;
 }

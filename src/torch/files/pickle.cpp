@@ -229,12 +229,12 @@ class PickleMachine {
 const PickleValue* PickleValue::find(std::string_view key) const {
   if (kind != dictionary) return nullptr;
   for (std::size_t i = 0; i < parts.size(); i += 2) {
-    const PickleValue* name = parts[i];
+    const PickleValue* entry = parts[i];
     // Bytes as Python 3 writes them in protocol 2: _codecs.encode(text, 'latin1').
-    if (name->kind == call && name->name == "_codecs.encode" && !name->parts.front()->parts.empty()) {
-      name = name->parts.front()->parts.front();
+    if (entry->kind == call && entry->name == "_codecs.encode" && !entry->parts.front()->parts.empty()) {
+      entry = entry->parts.front()->parts.front();
     }
-    if (name->kind == text && name->bytes == key) return parts[i + 1];
+    if (entry->kind == text && entry->bytes == key) return parts[i + 1];
   }
   return nullptr;
 }
