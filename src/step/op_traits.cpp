@@ -195,7 +195,7 @@ template <int per_parameter, int copies>
 constexpr CountRule update_rule = {update_flops<per_parameter, copies>, all_bytes, fits_update};
 
 // Operators of about one FLOP per element that have no kind of their own and that LibTorch does not mark as pointwise.
-constexpr std::string_view others =
+constexpr std::string_view other_names =
     "amax amin aminmax argmax argmin max min prod var var_mean std std_mean norm linalg_vector_norm logsumexp nansum "
     "cumsum cumprod logcumsumexp _cummax_helper _cummin_helper any all count_nonzero index index_put _index_put_impl "
     "index_select index_add index_copy index_fill index_reduce gather scatter scatter_add scatter_reduce slice_scatter "
@@ -310,7 +310,7 @@ constexpr auto traits = std::to_array<OpTraits>({
     {K::unscale_gradients, F::update, G::other, update_rule<1, 1>, "_amp_foreach_non_finite_check_and_unscale"},
     {K::update_scale, F::plain, G::other, element_rule, "_amp_update_scale"},
     {K::fused, F::unnamed, G::elementwise, element_rule},
-    {K::other, F::unnamed, G::other, element_rule, others},
+    {K::other, F::unnamed, G::other, element_rule, other_names},
     {K::custom, F::unnamed, G::unknown, element_rule},
 });
 

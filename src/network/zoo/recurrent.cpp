@@ -15,7 +15,7 @@
 namespace perfpred {
 namespace {
 
-constexpr double drop = 0.5;  // before, between and after the recurrent layers
+constexpr double drop_probability = 0.5;  // before, between and after the recurrent layers
 
 }  // namespace
 
@@ -35,9 +35,10 @@ RecurrentSpec parse_recurrent(std::string_view text) {
 void build_recurrent(NetworkBuilder& b, const RecurrentSpec& spec) {
   const LayerId words = b.words_of(spec.words);
   LayerId x = b.embedding(words, "encoder", spec.words, spec.hidden);
-  x = b.with_value(LayerKind::dropout, x, drop);
-  x = b.rnn(x, "rnn", {spec.cell, spec.layers, spec.hidden, spec.bidirectional, spec.layers > 1 ? drop : 0});
-  x = b.with_value(LayerKind::dropout, x, drop);
+  x = b.with_value(LayerKind::dropout, x, drop_probability);
+  x = b.rnn(x, "rnn",
+            {spec.cell, spec.layers, spec.hidden, spec.bidirectional, spec.layers > 1 ? drop_probability : 0});
+  x = b.with_value(LayerKind::dropout, x, drop_probability);
   b.linear(x, "decoder", spec.words);
 }
 

@@ -28,8 +28,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t side = 32;
-constexpr std::size_t image_bytes = 3 * side * side;
+constexpr std::int64_t picture_side = 32;
+constexpr std::size_t image_bytes = 3 * picture_side * picture_side;
 constexpr std::size_t file_images = 10'000;
 constexpr std::int64_t classes = 10;
 constexpr std::int64_t most_validation_images = 5'000;
@@ -66,7 +66,7 @@ struct Images {
   [[nodiscard]] ImageSet set() && {
     return {std::make_shared<std::vector<std::uint8_t>>(std::move(pixels)),
             std::move(labels),
-            {3, side, side},
+            {3, picture_side, picture_side},
             {0.4914F, 0.4822F, 0.4465F},
             {0.2470F, 0.2435F, 0.2616F}};
   }
@@ -204,7 +204,7 @@ Images of_pictures(const fs::path& folder, const std::vector<std::string>& names
   std::vector<std::string> images(entries.size());
   parallel_for(entries.size(), 0, [&](std::size_t i, std::size_t) {
     const PictureFile file(entries[i].path);
-    if (file.width() != side || file.height() != side) {
+    if (file.width() != picture_side || file.height() != picture_side) {
       refuse(entries[i].path,
              fmt::format("has {} x {} pixels where CIFAR-10 has 32 x 32", file.width(), file.height()));
     }
@@ -265,7 +265,8 @@ ImageData read_cifar10(const std::string& path, const Augmentation& augmentation
   const ImageSet training = std::move(parts.training).set();
   const std::int64_t validation = std::min(most_validation_images, training.size() / 10);
   if (validation == 0) refuse(path, "has fewer than 10 images to train on");
-  return split_images(path, training, validation, std::move(parts.test).set(), {3, side, side}, classes, augmentation);
+  return split_images(path, training, validation, std::move(parts.test).set(), {3, picture_side, picture_side}, classes,
+                      augmentation);
 }
 
 }  // namespace perfpred

@@ -11,13 +11,13 @@ namespace perfpred {
 /// torch.autocast does.
 class Autocast {
  public:
-  Autocast(c10::DeviceType device, std::optional<at::ScalarType> half)
+  Autocast(c10::DeviceType device, std::optional<at::ScalarType> type)
       : device_(device),
         was_enabled_(at::autocast::is_autocast_enabled(device)),
         was_type_(at::autocast::get_autocast_dtype(device)) {
     at::autocast::increment_nesting();
-    at::autocast::set_autocast_enabled(device, half.has_value());
-    if (half) at::autocast::set_autocast_dtype(device, *half);
+    at::autocast::set_autocast_enabled(device, type.has_value());
+    if (type) at::autocast::set_autocast_dtype(device, *type);
   }
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;

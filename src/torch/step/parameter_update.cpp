@@ -25,7 +25,7 @@ namespace {
 constexpr double beta1 = 0.9;
 constexpr double beta2 = 0.999;
 constexpr double adam_epsilon = 1e-8;
-constexpr double momentum = 0.9;
+constexpr double sgd_momentum = 0.9;
 constexpr double adagrad_epsilon = 1e-10;
 constexpr double rmsprop_alpha = 0.99;
 constexpr double rmsprop_epsilon = 1e-8;
@@ -102,8 +102,8 @@ void ParameterUpdate::step(double learning_rate, const std::optional<at::Tensor>
     case Optimizer::sgd:
     case Optimizer::nesterov:
       // A first step from a momentum of zeros is the first step.
-      at::_fused_sgd_(parameters_, gradients, first_, weight_decay_, first_.empty() ? 0 : momentum, learning_rate, 0,
-                      !first_.empty(), false, false, {}, found_inf);
+      at::_fused_sgd_(parameters_, gradients, first_, weight_decay_, first_.empty() ? 0 : sgd_momentum, learning_rate,
+                      0, !first_.empty(), false, false, {}, found_inf);
       break;
     case Optimizer::adagrad:
       at::_fused_adagrad_(parameters_, gradients, first_, counts, learning_rate, 0, weight_decay_, adagrad_epsilon,

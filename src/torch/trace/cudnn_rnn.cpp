@@ -14,15 +14,18 @@ namespace perfpred {
 namespace {
 
 // In the order of cudnnRNNMode_t.
-constexpr std::array<std::string_view, 4> names = {"aten::rnn_relu", "aten::rnn_tanh", "aten::lstm", "aten::gru"};
+constexpr std::array<std::string_view, 4> recurrent_names = {"aten::rnn_relu", "aten::rnn_tanh", "aten::lstm",
+                                                             "aten::gru"};
 constexpr std::int64_t lstm_mode = 2;
 
 }  // namespace
 
-bool is_recurrent_network(std::string_view name) { return std::find(names.begin(), names.end(), name) != names.end(); }
+bool is_recurrent_network(std::string_view name) {
+  return std::find(recurrent_names.begin(), recurrent_names.end(), name) != recurrent_names.end();
+}
 
 bool call_cudnn_rnn(std::string_view name, torch::jit::Stack& stack, std::size_t begin) {
-  const std::int64_t mode = std::find(names.begin(), names.end(), name) - names.begin();
+  const std::int64_t mode = std::find(recurrent_names.begin(), recurrent_names.end(), name) - recurrent_names.begin();
   const at::Tensor input = stack[begin].toTensor();
   if (!input.is_floating_point()) return false;
   std::size_t next = begin + 1;
