@@ -75,4 +75,37 @@ nlohmann::json parse_object(std::string_view text, std::string_view what) {
   return object;
 }
 
+template <class Json>
+std::string dumped(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+template <class Json>
+Json parse_json(std::string_view text) {
+  check_json_depth(text);
+  return Json::parse(text, nullptr, false);
+}
+
+template <class Json>
+Json read_json(const std::string& path) {
+  const std::string text = read_file(path);
+  try {
+    check_json_depth(text);
+    return Json::parse(text);
+  } catch (const typename Json::parse_error& error) {
+    throw InputError(fmt::format("{}: is not JSON (byte {})", path, error.byte));
+  } catch (const typename Json::exception& error) {
+    throw InputError(fmt::format("{}: {}", path, shown(json_complaint(error))));
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}: {}", path, error.what()));
+  }
+}
+
+template std::string dumped(const nlohmann::json&, int);
+template std::string dumped(const nlohmann::ordered_json&, int);
+template nlohmann::json parse_json(std::string_view);
+template nlohmann::ordered_json parse_json(std::string_view);
+template nlohmann::json read_json(const std::string&);
+template nlohmann::ordered_json read_json(const std::string&);
+
 }  // namespace perfpred

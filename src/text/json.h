@@ -27,27 +27,25 @@ inline std::string json_complaint(const nlohmann::json::exception& error) {
   return end == std::string::npos ? text : text.substr(end + 2);
 }
 
+// The templates below are for nlohmann::json and nlohmann::ordered_json; json.cpp has both, since the library's reader
+// and writer are what takes a compiler longest.
+
 /// JSON as text. Bytes that are not UTF-8, as in the name of a driver, a kernel or a file, become replacement
 /// characters instead of an exception.
 /// @param indent  of each level; -1: one line
 template <class Json>
-[[nodiscard]] std::string dumped(const Json& json, int indent = -1) {
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
-}
+[[nodiscard]] std::string dumped(const Json& json, int indent = -1);
 
 inline constexpr int max_json_depth = 100;  ///< of the files and requests that are read
 
 /// @throws InputError if lists and objects are nested deeper: the JSON library writes and copies them by recursion
 void check_json_depth(std::string_view text);
 
-/// Reads a JSON text. @tparam Json nlohmann::json or nlohmann::ordered_json
+/// Reads a JSON text.
 /// @returns a discarded value if it is not JSON
 /// @throws InputError as check_json_depth()
 template <class Json>
-[[nodiscard]] Json parse_json(std::string_view text) {
-  check_json_depth(text);
-  return Json::parse(text, nullptr, false);
-}
+[[nodiscard]] Json parse_json(std::string_view text);
 
 /// Reads an object that people or their programs write.
 /// @param what  the text should be, for messages: "a request is a JSON object"
@@ -57,19 +55,7 @@ template <class Json>
 /// Reads a JSON file.
 /// @throws InputError, which names the file, if it cannot be read, is not JSON or is nested too deep
 template <class Json>
-[[nodiscard]] Json read_json(const std::string& path) {
-  const std::string text = read_file(path);
-  try {
-    check_json_depth(text);
-    return Json::parse(text);
-  } catch (const typename Json::parse_error& error) {
-    throw InputError(fmt::format("{}: is not JSON (byte {})", path, error.byte));
-  } catch (const typename Json::exception& error) {
-    throw InputError(fmt::format("{}: {}", path, shown(json_complaint(error))));
-  } catch (const InputError& error) {
-    throw InputError(fmt::format("{}: {}", path, error.what()));
-  }
-}
+[[nodiscard]] Json read_json(const std::string& path);
 
 /// A row of a table as an object: texts, numbers and lists; null where a number or a list is empty.
 template <class Row>
