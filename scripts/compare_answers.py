@@ -6,9 +6,10 @@
 
 OLD_BIN and NEW_BIN are the bin folders of two builds. The questions are fixed: 820 steps by the standard model (network x
 device x precision x batch size x layout, time and memory), 140 by regressors on runs that each build fits itself on
-data/, and 40 of perfpred-inspect (memory, time at the roofline). An answer has moved where a figure differs by more than
-PERCENT (default 0.1) or something else differs at all. Prints how many, by how much, and for which devices, networks and
-precisions; --json writes both answers to each question. Exit code 1 if an answer moved.
+data/, and 40 of perfpred-inspect (memory, time at the roofline). Whole documents are compared: every figure, text and null.
+An answer has moved where a figure differs by more than PERCENT (default 0) or something else differs at all. Prints how
+many, by how much, and for which devices, networks and precisions; --json writes both answers to each question. Exit code
+1 if an answer moved.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import itertools
 import json
 import pathlib
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -89,32 +91,34 @@ def ask(command, requests):
     return [json.loads(answer) for answer in answers]
 
 
-def figures(answer):
-    """What is compared: figures by name, and texts."""
-    if "error" in answer:
-        return {}, {"error": answer["error"]}
-    if "phases" in answer:  # of inspect
-        device = answer["device"]
-        numbers = {"flops": answer["flops"], "memory_bytes": answer["memory"]["peak_bytes"],
-                   "roofline_sec": device["time_at_peak_sec"], "largest_batch": device["largest_batch"]}
-        return numbers, {"bound": device["bound"], "fits": device["fits"]}
-    numbers = {"memory_bytes": answer["memory_bytes"]}
-    for part in ("p05", "p50", "p95"):
-        numbers["time_" + part] = answer["time_sec"][part]
-    return numbers, {name: answer[name] for name in ("fits", "bound", "provenance", "in_domain", "reason")}
+def leaves(value, path=""):
+    """Path and value of everything in a document that is no object or list; empty ones are leaves, too."""
+    if isinstance(value, dict) and value:
+        for name, part in value.items():
+            yield from leaves(part, f"{path}.{name}" if path else name)
+    elif isinstance(value, list) and value:
+        for i, part in enumerate(value):
+            yield from leaves(part, f"{path}[{i}]")
+    else:
+        yield path, value
+
+
+def is_figure(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def changes(old, new):
-    """Relative change of each figure (infinite where only one side has it), and what else differs, `old -> new`."""
-    (old_numbers, old_texts), (new_numbers, new_texts) = figures(old), figures(new)
-    relative = {}
-    for name in {**old_numbers, **new_numbers}:
-        before, after = old_numbers.get(name), new_numbers.get(name)
-        if before != after:
-            relative[name] = (after / before - 1) if before and after else float("inf")
-    texts = [f"{name}: {old_texts.get(name)} -> {new_texts.get(name)}" for name in {**old_texts, **new_texts}
-             if old_texts.get(name) != new_texts.get(name)]
-    return relative, texts
+    """Relative change of each figure that differs (infinite from 0), and what else differs, `path: old -> new`."""
+    old_leaves, new_leaves = dict(leaves(old)), dict(leaves(new))
+    relative, others = {}, []
+    for path in {**old_leaves, **new_leaves}:
+        before, after = old_leaves.get(path, "absent"), new_leaves.get(path, "absent")
+        if is_figure(before) and is_figure(after):
+            if before != after:
+                relative[path] = after / before - 1 if before else float("inf")
+        elif before != after:
+            others.append(f"{path}: {before} -> {after}")
+    return relative, others
 
 
 def all_answers(folder, standard, runs, inspected):
@@ -146,7 +150,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("old", type=pathlib.Path)
     parser.add_argument("new", type=pathlib.Path)
-    parser.add_argument("--moved", type=float, default=0.1, help="percent by which a figure has to differ")
+    parser.add_argument("--moved", type=float, default=0.0, help="percent by which a figure has to differ")
     parser.add_argument("--json", type=pathlib.Path, help="writes questions and answers")
     given = parser.parse_args()
 
@@ -164,19 +168,19 @@ def main():
         has_moved = bool(relative or others)
         moved += has_moved
         for name, shift in relative.items():
-            shifts[name].append(shift)
-        texts.update(others)
+            shifts[re.sub(r"\[\d+\]", "[]", name)].append(shift)
+        texts.update(re.sub(r"\[\d+\]", "[]", other) for other in others)
         for title, group in groups.items():
             name = question.get(title, question.get("table", "default" if title == "precision" else "-"))
-            group[name].append((relative.get("time_p50", relative.get("roofline_sec", 0.0)), has_moved))
+            group[name].append((relative.get("step_sec.p50", relative.get("device.time_at_peak_sec", 0.0)), has_moved))
 
     print(f"{moved} of {len(questions)} answers moved (refused: {errors[0]} before, {errors[1]} after)")
     for name, all_shifts in sorted(shifts.items()):
         sizes = sorted(abs(shift) for shift in all_shifts)
         up = sum(shift > 0 for shift in all_shifts)
-        print(f"  {name:<14} {len(sizes):>5} moved, {up} up; median {100 * statistics.median(sizes):.2f} %, "
+        print(f"  {name:<32} {len(sizes):>5} moved, {up} up; median {100 * statistics.median(sizes):.2f} %, "
               f"p90 {100 * sizes[int(0.9 * (len(sizes) - 1))]:.2f} %, largest {100 * sizes[-1]:.2f} %")
-    for text, count in texts.most_common(12):
+    for text, count in texts.most_common(30):
         print(f"  {count:>5} x {text[:150]}")
     if moved:
         for title, group in groups.items():
