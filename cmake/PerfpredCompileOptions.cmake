@@ -10,9 +10,6 @@ function(perfpred_compile_options target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     target_compile_options(${target} PRIVATE -Wno-restrict)  # wrong on string + string (GCC bug 105651)
   endif()
-  if(CMAKE_UNITY_BUILD)  # private names of other sources are in sight
-    target_compile_options(${target} PRIVATE -Wno-shadow)
-  endif()
   if(PERFPRED_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
@@ -26,8 +23,8 @@ function(perfpred_compile_options target)
   endif()
 endfunction()
 
-# perfpred_precompile_headers(<group> <target> <header>...): with CMAKE_UNITY_BUILD, for builds from nothing, the first target
-# of a group compiles the headers and the others take them over. They have the same options and definitions.
+# perfpred_precompile_headers(<group> <target> <header>...): with CMAKE_UNITY_BUILD, for builds from nothing, the first
+# target of a group compiles the headers and the others take them over. They have the same options and definitions.
 function(perfpred_precompile_headers group target)
   if(NOT CMAKE_UNITY_BUILD)
     return()
@@ -41,15 +38,13 @@ function(perfpred_precompile_headers group target)
   endif()
 endfunction()
 
-# perfpred_compile_soon(<target>): with CMAKE_UNITY_BUILD, for builds from nothing, the own sources of a program are not
-# optimised. It names the core first, so that the linker takes the core's copies of inline functions, which are.
+# perfpred_compile_soon(<target>): the own sources of a test are not optimised. It names the core first, so that the
+# linker takes the core's copies of inline functions, which are.
 function(perfpred_compile_soon target)
-  if(CMAKE_UNITY_BUILD)
-    set(core perfpred_core)
-    if(BUILD_SHARED_LIBS)
-      set(core perfpred_core_archive)
-    endif()
-    target_compile_options(${target} PRIVATE -O0)
-    target_link_options(${target} PRIVATE LINKER:--whole-archive,$<TARGET_FILE:${core}>,--no-whole-archive)
+  set(core perfpred_core)
+  if(BUILD_SHARED_LIBS)
+    set(core perfpred_core_archive)
   endif()
+  target_compile_options(${target} PRIVATE -O0)
+  target_link_options(${target} PRIVATE LINKER:--whole-archive,$<TARGET_FILE:${core}>,--no-whole-archive)
 endfunction()

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs of other networks and devices are worth: errors of perfpred-train --prior on a table of measured steps.
 
-    scripts/carried_runs.py --steps steps.csv --ops-dir ops [--source ryujaehun] [--bin build/dev/bin]
+    scripts/carried_runs.py --steps steps.csv --ops-dir ops [--source ryujaehun] [--bin build/release/bin]
 
 Each device of the source is the target in turn: an op model is fitted without it, then corrected by runs of its own and
 of the source's other devices. Rows are in single precision, or in half precision throughout, which is given as the mixed
@@ -47,7 +47,7 @@ def main():
     parser.add_argument("--steps", required=True)
     parser.add_argument("--ops-dir", required=True)
     parser.add_argument("--source", default="ryujaehun")
-    parser.add_argument("--bin", default="build/dev/bin", type=pathlib.Path)
+    parser.add_argument("--bin", default="build/release/bin", type=pathlib.Path)
     asked = parser.parse_args()
     rows = list(csv.DictReader(open(asked.steps)))
     for precision, begins in PRECISIONS.items():

@@ -33,10 +33,10 @@ out=${out:-build/demo}
 
 step() { printf '\n== %s\n' "$*"; }
 
-step "Install what is missing, and build"
+step "Install what is missing, and build the programs"
 scripts/setup.sh
 cmake --preset release
-cmake --build --preset release
+cmake --build --preset release --target perfpred_programs
 bin=build/release/bin
 mkdir -p "$out"
 

@@ -4,6 +4,7 @@
 #
 #   scripts/full_check.sh NAME...
 #
+#   compilers     no compiler warns: GCC at -O2 and -O3 of everything, Clang of the core, each source on its own
 #   sanitizers    all tests of the core under the address and undefined-behaviour sanitizers, threads under another
 #   consumers     projects that install, find or add this one, each built from nothing
 #   benchmarks    builds all benchmarks and runs each for a moment
@@ -24,7 +25,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '3,23s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,24s/^# \{0,1\}//p' "$0"; }
 
 out=build/full_check
 python=${PYTHON:-python3}
@@ -69,30 +70,34 @@ torch_in() {
     >"$(echo "$1"/lib/python*/site-packages)/torch.pth"
 }
 
+# Compiles everything, each source on its own, into the folder $1; a warning is an error.
+without_warnings() {
+  cmake --preset release -B "$1" -DCMAKE_UNITY_BUILD=OFF -DPERFPRED_WERROR=ON "${@:2}"
+  cmake --build "$1"
+}
+
 check() {
   case $1 in
+    compilers)
+      scripts/setup.sh --lint
+      without_warnings build/gcc-O2
+      without_warnings build/gcc-O3 "-DCMAKE_CXX_FLAGS_RELEASE=-O3 -DNDEBUG"
+      without_warnings build/clang -DCMAKE_CXX_COMPILER=clang++ -DPERFPRED_WITH_TORCH=OFF
+      ;;
     sanitizers)
       env -u PERFPRED_REFERENCE_DIR scripts/test.sh --preset asan --label core
       env -u PERFPRED_REFERENCE_DIR scripts/test.sh --preset tsan --label threads
       ;;
     consumers)
-      scripts/setup.sh --lint
-      cmake --preset ci
-      cmake --build --preset ci
-      ctest --preset ci -R '^cmake_'
+      release
+      ctest --preset release -R '^cmake_'
       ;;
     benchmarks)
-      scripts/setup.sh
-      cmake --preset dev
-      cmake --build --preset dev
-      for benchmark in build/dev/benchmarks/*_bench build/dev/bin/*_bench; do
-        [ ! -x "$benchmark" ] || "$benchmark" --benchmark_min_time=0.01
-      done
+      release
+      for benchmark in build/release/bin/*_bench; do "$benchmark" --benchmark_min_time=0.01; done
       ;;
     tidy)
       scripts/setup.sh --core --lint
-      cmake --preset core
-      cmake --build --preset core --target perfpred_tools # for what is generated
       scripts/lint.sh
       ;;
     captures)

@@ -3,12 +3,13 @@
 # Checks the sources against .clang-format and .clang-tidy and, unless files are named, the length and complexity of
 # functions (scripts/check_functions.py).
 #
-#   scripts/lint.sh [--fix] [--installed] [--changed] [--preset NAME] [FILE...]
+#   scripts/lint.sh [--fix] [--installed] [--changed] [FILE...]
 #
-# --fix formats instead of checking the format. clang-tidy reads the compile commands of a configured preset (default:
-# core); without files it looks at every source that the preset compiles, with --installed at the installed headers of
-# core only, with --changed at those and at the first 12 sources that differ from origin/main, or where there is nothing
-# else, from the commit before. Wants clang-format, clang-tidy and, for the functions, lizard (scripts/setup.sh --lint).
+# --fix formats instead of checking the format. clang-tidy reads the compile commands of build/lint, where this script
+# configures the preset core with each source on its own. Without files it looks at every source, with --installed at the
+# installed headers of core only, with --changed at those and at the first 12 sources that differ from origin/main, or
+# where there is nothing else, from the commit before. Wants clang-format, clang-tidy and, for the functions, lizard
+# (scripts/setup.sh --lint).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -38,23 +39,19 @@ changed_sources() {
 fix=no
 installed=no
 changed=no
-preset=core
+build=build/lint
 files=()
 while [ $# -gt 0 ]; do
   case $1 in
     --fix) fix=yes ;;
     --installed) installed=yes ;;
     --changed) changed=yes ;;
-    --preset)
-      preset=${2:?"--preset wants a name"}
-      shift
-      ;;
     -h | --help)
-      sed -n '3,12s/^# \{0,1\}//p' "$0"
+      sed -n '3,13s/^# \{0,1\}//p' "$0"
       exit 0
       ;;
     -*)
-      echo "lint: unknown option $1 (there are --fix, --installed, --changed, --preset NAME)" >&2
+      echo "lint: unknown option $1 (there are --fix, --installed, --changed)" >&2
       exit 2
       ;;
     *) files+=("$1") ;;
@@ -72,15 +69,12 @@ else
   clang-format --dry-run --Werror "${files[@]}"
 fi
 
-[ -f "build/$preset/compile_commands.json" ] || cmake --preset "$preset" >/dev/null
-if grep -q '/Unity/unity_' "build/$preset/compile_commands.json"; then
-  echo "lint: build/$preset compiles many sources as one, so clang-tidy finds no command for each: configure it with -DCMAKE_UNITY_BUILD=OFF" >&2
-  exit 2
-fi
+cmake --preset core -B $build -DCMAKE_UNITY_BUILD=OFF >/dev/null
+cmake --build $build --target perfpred_generated >/dev/null
 if [ $installed = yes ] || [ $changed = yes ]; then
   # This source includes the header of all headers twice, on purpose.
   clang-tidy --quiet --checks=-readability-duplicate-include --header-filter='include/perfpred/[a-z_]*\.h$' \
-    -p "build/$preset" "build/$preset/tests/headers/perfpred_h.cpp"
+    -p $build "$build/tests/headers/perfpred_h.cpp"
   [ $changed = yes ] || exit 0
   mapfile -t files < <(changed_sources)
 fi
@@ -88,13 +82,13 @@ fi
 most_changed=12 # a source takes some 15 s
 compiled=()
 for file in "${files[@]}"; do
-  if grep -qF "/$file\"" "build/$preset/compile_commands.json"; then compiled+=("$file"); fi
+  if grep -qF "/$file\"" "$build/compile_commands.json"; then compiled+=("$file"); fi
 done
 if [ $changed = yes ]; then
   looks_at=$((${#compiled[@]} < most_changed ? ${#compiled[@]} : most_changed))
   echo "lint: clang-tidy looks at $looks_at of ${#files[@]} changed sources: $((${#compiled[@]} - looks_at)) are too many," \
-    "$((${#files[@]} - ${#compiled[@]})) are not compiled by the preset $preset" >&2
+    "$((${#files[@]} - ${#compiled[@]})) are not compiled without LibTorch" >&2
   compiled=("${compiled[@]:0:$looks_at}")
 fi
 [ ${#compiled[@]} -eq 0 ] ||
-  printf '%s\0' "${compiled[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet -p "build/$preset"
+  printf '%s\0' "${compiled[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet -p $build

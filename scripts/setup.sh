@@ -12,13 +12,13 @@
 set -euo pipefail
 
 core_packages=(
-  g++ cmake ninja-build pkg-config
+  g++ cmake ninja-build pkg-config lld
   libboost-dev libeigen3-dev libfmt-dev libcli11-dev nlohmann-json3-dev libfccp-dev libnlopt-dev libnlopt-cxx-dev libmd-dev
   libxgboost-dev coinor-libcbc-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   gnuplot-nox
 )
-lint_packages=(clang libclang-rt-dev lld clang-format clang-tidy doxygen abigail-tools) # Clang: for the sanitizers, too
+lint_packages=(clang libclang-rt-dev clang-format clang-tidy doxygen abigail-tools) # Clang: for the sanitizers, too
 torch_packages=(libturbojpeg0-dev libpng-dev libwebp-dev libarchive-dev) # pictures, and archives of CIFAR-10
 torch_version=2.11.0
 lizard_version=1.24.3 # counts lines and branches of functions

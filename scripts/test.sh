@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what is missing, builds, and runs all tests.
 #
-#   scripts/test.sh [--preset dev|ci|core|asan|tsan] [--label core|memory|threads] [--quick]
+#   scripts/test.sh [--preset release|core|asan|tsan] [--label core|memory|threads] [--quick]
 #
-# The preset is dev by default. --label builds and runs only some tests: core leaves out those of the programs and of
+# The preset is release by default: all that scripts/demo.sh has built is taken over. --label builds and runs only some tests: core leaves out those of the programs and of
 # installing, memory takes readers and code with computed indices, threads those in which threads share data. --quick
 # leaves out what scripts/full_check.sh runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-preset=dev
+preset=release
 label=
 quick=()
 while [ $# -gt 0 ]; do
@@ -41,7 +41,6 @@ done
 case $preset in
   core) scripts/setup.sh --core ;;
   asan | tsan) scripts/setup.sh --core --lint ;;
-  ci) scripts/setup.sh --lint ;;
   *) scripts/setup.sh ;;
 esac
 cmake --preset "$preset"
