@@ -266,5 +266,20 @@ TEST(Assign, BoundsValuesThatNoWholeNumberHolds) {
   EXPECT_LE(assignment.upper_bound, 1e200 * (1 + 1e-15));
 }
 
+TEST(Assign, SumsTheValuesOfItsJobsWhereTheUnitIsTooCoarse) {
+  // The first job must run, so that the last does not fit; in a unit that holds the last, the others are one each.
+  AssignmentProblem problem;
+  problem.jobs = {{PlanItem{3, 1e-30}}, {PlanItem{2, 3e-30}}, {PlanItem{5, 1e30}}};
+  problem.group = {0, std::nullopt, std::nullopt};
+  for (const std::size_t devices : {1U, 2U}) {
+    problem.budgets.assign(devices, 5);
+    for (PlanJob& job : problem.jobs) job.resize(devices);
+    const Assignment assignment = assign(problem, {}, brief);
+    ASSERT_TRUE(assignment.found());
+    EXPECT_EQ(assignment.value, 1e-30 + 3e-30);
+    EXPECT_GE(assignment.upper_bound, assignment.value);
+  }
+}
+
 }  // namespace
 }  // namespace perfpred

@@ -44,14 +44,17 @@ std::int64_t best_of_all_subsets(const std::vector<WholeItem>& items, std::int64
 
 void expect_consistent(const Plan& plan, const std::vector<PlanItem>& items, std::int64_t budget) {
   std::int64_t cost = 0;
+  double value = 0;
   for (std::size_t i = 0; i < plan.chosen.size(); ++i) {
     ASSERT_LT(plan.chosen[i], items.size());
     if (i > 0) {
       ASSERT_LT(plan.chosen[i - 1], plan.chosen[i]);
     }
     cost += items[plan.chosen[i]].cost;
+    value += items[plan.chosen[i]].value;
   }
   EXPECT_EQ(cost, plan.cost);
+  EXPECT_NEAR(value, plan.value, 1e-12 * value);  // added in another order
   EXPECT_LE(cost, budget);
   EXPECT_LE(plan.value, plan.upper_bound);
   if (plan.optimal) {
@@ -217,6 +220,38 @@ TEST(KnapsackPlanner, TellsApartWhatDiffersInTheThirtiethDigit) {
   const Plan plan = KnapsackPlanner(2).plan(items);
   EXPECT_EQ(plan.chosen, (std::vector<std::size_t>{0, 2}));
   EXPECT_TRUE(plan.optimal);
+}
+
+/// A set of steps of more than one block of 64 of the dynamic program, which ended in the wrong set or in none.
+TEST(KnapsackPlanner, IsWorthWhatItsSetIsWorthAfterManySteps) {
+  for (const std::uint64_t seed : {9U, 13U, 14U, 34U, 36U}) {
+    std::mt19937_64 random(seed);
+    std::vector<PlanItem> items;
+    std::int64_t total = 0;
+    for (int i = 0; i < 900; ++i) {
+      const auto cost = static_cast<std::int64_t>(1 + random() % 10'000'000);
+      const auto hundredths = static_cast<double>(random() % 20'972);
+      items.push_back({cost, static_cast<double>(cost) * (1 + hundredths / 0x1p20)});
+      total += cost;
+    }
+    for (const int percent : {10, 30, 50, 70}) {
+      const Plan plan = KnapsackPlanner(total / 100 * percent).plan(items);
+      expect_consistent(plan, items, total / 100 * percent);
+      EXPECT_TRUE(plan.optimal);
+    }
+  }
+}
+
+TEST(KnapsackPlanner, AddsManyValuesWithOneRounding) {
+  // 2^53 and 2^10 ones: added one by one in doubles, the ones are lost.
+  std::vector<PlanItem> items(1025, PlanItem{1, 1.0});
+  items[7].value = 0x1p53;
+  EXPECT_EQ(KnapsackPlanner(1025).plan(items).value, 0x1p53 + 0x1p10);
+  // Just above the middle of two doubles, just below it, and on it: to the even one.
+  EXPECT_EQ(KnapsackPlanner(3).plan(std::vector<PlanItem>{{1, 0x1p53}, {1, 1.0}, {1, 0x1p-50}}).value, 0x1p53 + 2);
+  EXPECT_EQ(KnapsackPlanner(3).plan(std::vector<PlanItem>{{1, 0x1p53}, {1, 0.5}, {1, 0.25}}).value, 0x1p53);
+  EXPECT_EQ(KnapsackPlanner(3).plan(std::vector<PlanItem>{{1, 0x1p53}, {1, 0.5}, {1, 0.5}}).value, 0x1p53);
+  EXPECT_EQ(KnapsackPlanner(3).plan(std::vector<PlanItem>{{1, 0x1p53 + 2}, {1, 0.5}, {1, 0.5}}).value, 0x1p53 + 4);
 }
 
 TEST(KnapsackPlanner, TakesEveryBudget) {

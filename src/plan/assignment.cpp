@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 
 namespace perfpred {
 namespace {
@@ -36,6 +35,26 @@ bool covers_groups(const JobGroups& group, const JobDevices& device) {
     if (group[j]) covered[*group[j]] |= device[j].has_value();
   }
   return std::all_of(covered.begin(), covered.end(), [](const auto& one) { return one.second; });
+}
+
+void sum_again(const AssignmentProblem& problem, Assignment& assignment, bool costs) {
+  std::vector<double> values;
+  std::vector<std::int64_t> room = problem.budgets;
+  bool holds = !assignment.found() || covers_groups(problem.group, assignment.device);
+  for (std::size_t j = 0; j < assignment.device.size() && holds; ++j) {
+    if (!assignment.device[j]) continue;
+    const std::size_t d = *assignment.device[j];
+    const auto& item = problem.jobs[j][d];
+    holds = assignment.found() && item && (!costs || item->cost <= room[d]);
+    if (!holds) break;
+    room[d] -= costs ? item->cost : 0;
+    values.push_back(item->value);
+  }
+  assignment.value = rounded_sum(values);
+  if (assignment.optimal()) assignment.upper_bound = assignment.value;
+  if (!holds || assignment.value > assignment.upper_bound) {
+    throw Error("the planner failed: the plan that it found is not what its search says");
+  }
 }
 
 std::int64_t cheapest_cover(const AssignmentProblem& problem) {
@@ -92,6 +111,7 @@ Assignment to_assignment(const WholeProblem& problem, const Places& places, Int1
     assignment.upper_bound = problem.unit.at_least(std::max(bound, Int128{0}));
     return assignment;
   }
+  if (bound < places.profit) throw Error("the planner failed: a plan is worth more than the bound on all plans");
   assignment.device = places.device;
   assignment.value = problem.unit.nearest(places.profit);
   assignment.status = bound <= places.profit && problem.unit.exact() ? PlanStatus::optimal : PlanStatus::feasible;
@@ -100,10 +120,17 @@ Assignment to_assignment(const WholeProblem& problem, const Places& places, Int1
 }
 
 Assignment assign(const AssignmentProblem& problem, const Limits& limits, const PlanEffort& effort) {
-  WholeProblem whole(problem);
-  if (!can_cover(whole)) return to_assignment(whole, {JobDevices(whole.jobs.size()), -1}, -1);
-  if (problem.budgets.size() == 1) return assign_to_one(whole, limits);
-  return assign_to_several(std::move(whole), limits, effort);
+  const WholeProblem whole(problem);
+  Assignment found = [&] {
+    if (!can_cover(whole)) return to_assignment(whole, {JobDevices(whole.jobs.size()), -1}, -1);
+    return problem.budgets.size() == 1 ? assign_to_one(whole, limits) : assign_to_several(whole, limits, effort);
+  }();
+  const double said = found.value;
+  sum_again(problem, found);
+  if (whole.unit.exact() && said != found.value) {
+    throw Error("the planner failed: its plan does not have the value that its search says");
+  }
+  return found;
 }
 
 }  // namespace perfpred

@@ -56,6 +56,12 @@ constexpr std::int64_t max_cost = std::numeric_limits<std::int64_t>::max();
 /// What the cheapest job of each group costs, summed; 0 without groups.
 [[nodiscard]] std::int64_t cheapest_cover(const AssignmentProblem& problem);
 
+/// Sums an assignment again, from where its jobs are: its value becomes the sum of theirs, rounded once.
+/// @throws Error if a job is where it cannot run, if a device's costs exceed its budget (`costs`), if a found one has
+/// no
+///         job of a group, or if the value is above the upper bound
+void sum_again(const AssignmentProblem& problem, Assignment& assignment, bool costs = true);
+
 /// How long a search on several devices goes on before it returns a bound.
 struct PlanEffort {
   int rounds = 0;          ///< subgradient steps of the Lagrangian bound
@@ -66,9 +72,9 @@ struct PlanEffort {
 inline constexpr PlanEffort thorough = {1000, 3000, 3'000'000, 10};
 inline constexpr PlanEffort brief = {200, 20, 20'000, 0};
 
-/// The best sum of values with a job of each group. One device: exact. Several: a knapsack over the summed budget
-/// (alike devices) or a Lagrangian relaxation bounds it; re-solving one device at a time finds plans; branch and cut,
-/// where it is registered, closes the gap of at most 500 jobs, to a relative 2e-9.
+/// The best sum of values with a job of each group, as sum_again() has it. One device: exact. Several: a knapsack over
+/// the summed budget (alike devices) or a Lagrangian relaxation bounds it; re-solving one device at a time finds plans;
+/// branch and cut, where it is registered, closes the gap of at most 500 jobs, to a relative 2e-9.
 [[nodiscard]] Assignment assign(const AssignmentProblem& problem, const Limits& limits,
                                 const PlanEffort& effort = thorough);
 

@@ -71,9 +71,10 @@ class ChanceSolver {
       if (!tighten(at, round)) return best_;
     }
     if (!proved() && !limits_.expired()) search();
-    if (proved()) {
-      best_.status = PlanStatus::optimal;
-      best_.upper_bound = best_.value;
+    if (proved()) best_.status = PlanStatus::optimal;
+    sum_again(problem_, best_, false);
+    for (std::size_t d = 0; d < devices_; ++d) {
+      if (!fits(best_.device, d)) throw Error("the planner failed: the plan that it found does not keep its budget");
     }
     return best_;
   }

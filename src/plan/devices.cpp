@@ -37,6 +37,7 @@ class MultiDeviceSolver {
     Assignment assignment = to_assignment(problem_, best_, bound_);
     if (cut_bound && *cut_bound < assignment.upper_bound) {
       constexpr double tolerance = 2e-9;  // its own, for its plan and for its bound
+      if (assignment.found() && *cut_bound < assignment.value * (1 - tolerance)) return assignment;  // no bound at all
       if (assignment.found() && *cut_bound <= assignment.value * (1 + tolerance)) {
         assignment.status = PlanStatus::optimal;
       }

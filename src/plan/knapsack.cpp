@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/knapsack.h"
 
+#include <perfpred/error.h>
+
 #include <algorithm>
 #include <list>
 #include <numeric>
@@ -259,7 +261,7 @@ class Core {
   /// item makes better than the best solution, are dropped.
   void step(const Item& item, bool held) {
     skip_settled();
-    const std::uint64_t bit = std::uint64_t{1} << (steps_.size() % block);
+    const std::uint64_t bit = std::uint64_t{1} << (steps_.size() - block_begin_);
     steps_.push_back(item.index);
     const int sign = held ? -1 : 1;
     const Slopes open = slopes();
@@ -289,7 +291,7 @@ class Core {
     next_.resize(static_cast<std::size_t>(out - next_.begin()));
     states_.swap(next_);
     if (better) keep_best(*better);
-    if (steps_.size() % block == 0) new_block();
+    if (steps_.size() == block_begin_ + block) new_block();
   }
 
   /// Adds to each state one open item, or takes one out, that makes it feasible. Items from all over: those near the
@@ -317,7 +319,7 @@ class Core {
     best_ = state.profit;
     improved_ = true;
     best_flips_.clear();
-    std::size_t first = steps_.size() - steps_.size() % block;  // of the state's own flips
+    std::size_t first = block_begin_;
     Past past{state.flips, state.parent};
     while (true) {
       for (std::size_t bit = 0; past.flips != 0; ++bit, past.flips >>= 1U) {
@@ -335,6 +337,7 @@ class Core {
       state.parent = static_cast<std::uint32_t>(history_.size() - 1);
       state.flips = 0;
     }
+    block_begin_ = steps_.size();
   }
 
   [[nodiscard]] bool memory_is_short() const {
@@ -371,6 +374,7 @@ class Core {
   std::size_t right_ = 0;
   bool take_left_ = false;
   std::vector<std::uint32_t> steps_;  // index of each item that was stepped over
+  std::size_t block_begin_ = 0;       // the step of the first bit of the states' own flips
   std::vector<State> states_;         // by rising weight and profit
   std::vector<State> next_;
   std::vector<Past> history_;
@@ -635,8 +639,16 @@ Chosen solve_knapsack(std::span<const Candidate> candidates, std::int64_t budget
     best = {};
     chosen.bound = solve(std::move(problem), best, limits);
   }
-  chosen.profit = best.profit;
-  for (const std::uint32_t index : best.chosen) chosen.jobs.push_back(candidates[index].job);
+  // Summed again: what the searches keep track of is no proof of what the set holds.
+  cost = 0;
+  for (const std::uint32_t index : best.chosen) {
+    chosen.jobs.push_back(candidates[index].job);
+    chosen.profit += candidates[index].profit;
+    cost += candidates[index].cost;
+  }
+  if (chosen.profit != best.profit || cost > budget || chosen.bound < chosen.profit) {
+    throw Error("the planner failed: the set that it found is not what its search says");
+  }
   return chosen;
 }
 

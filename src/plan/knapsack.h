@@ -34,6 +34,8 @@ class ValueUnit {
   [[nodiscard]] double nearest(Int128 profit) const;
   /// No sum of added values that is within this profit exceeds it.
   [[nodiscard]] double at_least(Int128 profit) const;
+  /// Whether the values with this profit can have this sum, rounded once.
+  [[nodiscard]] bool can_be(Int128 profit, double sum) const;
 
  private:
   [[nodiscard]] int dropped_bits() const;
@@ -43,6 +45,10 @@ class ValueUnit {
   std::int64_t divisor_ = 0;
   std::size_t count_ = 0;
 };
+
+/// The sum of numbers >= 0, rounded once; infinite if it is too large (J. R. Shewchuk, Discrete Comput. Geom. 18,
+/// 1997).
+[[nodiscard]] double rounded_sum(std::span<const double> numbers);
 
 /// A job with its cost and its value in whole units.
 struct Candidate {
@@ -67,6 +73,7 @@ struct Chosen {
 
 /// The 0/1 knapsack: the most profit within a budget, as far as the limits allow. Candidates whose profit is not
 /// positive, or that cost more than the budget, are left out. The sum of the profits has at most 118 bits.
+/// @throws Error if the set does not have the profit that the search says, or does not keep the budget
 [[nodiscard]] Chosen solve_knapsack(std::span<const Candidate> candidates, std::int64_t budget, const Limits& limits);
 
 }  // namespace perfpred

@@ -35,8 +35,13 @@ Plan KnapsackPlanner::plan(std::span<const PlanItem> items) const {
   Plan plan;
   plan.chosen = std::move(best.jobs);
   std::sort(plan.chosen.begin(), plan.chosen.end());
-  for (const std::size_t index : plan.chosen) plan.cost += items[index].cost;
-  plan.value = unit.nearest(best.profit);
+  std::vector<double> values;
+  for (const std::size_t index : plan.chosen) {
+    plan.cost += items[index].cost;
+    values.push_back(items[index].value);
+  }
+  plan.value = rounded_sum(values);
+  if (!unit.can_be(best.profit, plan.value)) throw Error("the planner failed: its set does not have the value it says");
   plan.optimal = best.bound <= best.profit && (unit.exact() || plan.chosen.size() == candidates.size());
   plan.upper_bound = plan.optimal ? plan.value : unit.at_least(best.bound);
   return plan;

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include "plan/knapsack.h"
 
@@ -57,6 +59,43 @@ double ValueUnit::at_least(Int128 profit) const {
   auto rounded = static_cast<double>(profit);
   if (static_cast<Int128>(rounded) < profit) rounded = std::nextafter(rounded, std::numeric_limits<double>::infinity());
   return std::ldexp(rounded, lowest_ + dropped_bits());
+}
+
+bool ValueUnit::can_be(Int128 profit, double sum) const {
+  if (exact() || nearest(profit) == sum) return nearest(profit) == sum;
+  const Int128 off = static_cast<Int128>(count_) + 1;  // a unit of each value, and one for the rounding of the sum
+  return at_least(profit + (profit >> 52U) + off) >= sum && nearest(profit - (profit >> 52U) - off) <= sum;
+}
+
+double rounded_sum(std::span<const double> numbers) {
+  std::vector<double> parts;  // their exact sum is that of the numbers; no two share a bit; the largest is the last
+  for (double number : numbers) {
+    std::size_t kept = 0;
+    for (double part : parts) {
+      if (std::abs(number) < std::abs(part)) std::swap(number, part);
+      const double sum = number + part;
+      if (std::isinf(sum)) return sum;
+      const double rest = part - (sum - number);
+      if (rest != 0) parts[kept++] = rest;
+      number = sum;
+    }
+    parts.resize(kept);
+    parts.push_back(number);
+  }
+  double sum = 0;
+  double rest = 0;
+  while (!parts.empty() && rest == 0) {
+    const double part = parts.back();
+    parts.pop_back();
+    const double before = std::exchange(sum, sum + part);
+    rest = part - (sum - before);
+  }
+  // Half a unit in the last place was rounded to even; what follows may say that it is more, or less.
+  if (!parts.empty() && (rest < 0) == (parts.back() < 0)) {
+    const double next = sum + 2 * rest;
+    if (2 * rest == next - sum) sum = next;
+  }
+  return sum;
 }
 
 }  // namespace perfpred
