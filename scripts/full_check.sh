@@ -19,13 +19,15 @@
 #   transcripts   runs the commands of the pages that show what programs print (with the PyTorch of PYTHON) and compares the output
 #   gpu           scripts/gpu_check.sh, on a machine with a GPU, into build/full_check/gpu
 #   accuracy      the tables of op models and of regressors, from PERFPRED_REFERENCE_DIR
+#   planner       the optima of tests/data/planner_figures.csv again (OR-Tools of PyPI in a fresh environment; half an
+#                 hour): what is proved must be the same
 #   answers       the 1,000 questions of scripts/compare_answers.py to OLD_BIN (bin of an earlier build) and this build
 #
 # Each name stops at the first failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '3,24s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,26s/^# \{0,1\}//p' "$0"; }
 
 out=build/full_check
 python=${PYTHON:-python3}
@@ -139,6 +141,12 @@ check() {
       release
       scripts/op_accuracy_table.py build/release/bin
       scripts/accuracy_table.sh build/release/bin
+      ;;
+    planner)
+      rm -rf $out/planner
+      "$python" -m venv $out/planner
+      $out/planner/bin/pip -q install numpy ortools
+      $out/planner/bin/python scripts/planner_figures.py --out $out/planner_figures.csv --same tests/data/planner_figures.csv
       ;;
     answers)
       : "${OLD_BIN:?is not set}"
