@@ -15,6 +15,7 @@
 
 #include "catalogue/device_table.h"
 #include "catalogue/embedded_devices.h"
+#include "catalogue/own_devices.h"
 #include "text/column.h"
 #include "text/enum_names.h"
 #include "text/nearest_name.h"
@@ -357,6 +358,11 @@ void DeviceCatalogue::make_index() {
     const auto known = index_.find(other);
     index_.emplace(text, known == index_.end() ? Places() : known->second);
   }
+}
+
+std::vector<Device> read_own_devices(const std::string& path) {
+  CsvReader csv(path);
+  return read_devices(csv, true);
 }
 
 std::vector<std::string> DeviceCatalogue::add(const std::string& path) {

@@ -13,8 +13,10 @@
 #include <ctime>
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "catalogue/device_table.h"
+#include "catalogue/own_devices.h"
 #include "text/csv.h"
 #include "text/files.h"
 #include "text/nearest_name.h"
@@ -40,21 +42,22 @@ std::string file_of(const Device& cpu) {
 }
 
 /// This CPU with the rates of a file; nothing if there is no such file.
-/// @throws InputError for a file that does not hold them
+/// @throws InputError for a file that does not hold them, or rates that no catalogue may have
 std::optional<Device> read_rates(const std::string& path, Device cpu) {
   if (!std::filesystem::exists(path)) return std::nullopt;
-  CsvReader csv(path);
-  const CsvColumn name = csv.required("name"), source = csv.optional("source");
-  const auto rates = {std::pair(csv.required("fp32_tflops"), &Device::fp32_tflops),
-                      {csv.required("fp64_tflops"), &Device::fp64_tflops},
-                      {csv.required("fp32_vector_tflops"), &Device::fp32_vector_tflops},
-                      {csv.required("fp64_vector_tflops"), &Device::fp64_vector_tflops},
-                      {csv.required("mem_bw_gbs"), &Device::mem_bw_gbs}};
-  if (!csv.next() || bare(csv.text(name)) != bare(cpu.name)) {
+  const std::vector<Device> rows = read_own_devices(path);
+  if (rows.size() != 1 || bare(rows.front().name) != bare(cpu.name)) {
     throw InputError(fmt::format("{}: has no row of \"{}\"", path, cpu.name));
   }
-  for (const auto& [column, rate] : rates) cpu.*rate = csv.positive(column);
-  cpu.source = csv.text(source);
+  for (const auto& [name, rate] : {std::pair("fp32_tflops", &Device::fp32_tflops),
+                                   {"fp64_tflops", &Device::fp64_tflops},
+                                   {"fp32_vector_tflops", &Device::fp32_vector_tflops},
+                                   {"fp64_vector_tflops", &Device::fp64_vector_tflops},
+                                   {"mem_bw_gbs", &Device::mem_bw_gbs}}) {
+    cpu.*rate = rows.front().*rate;
+    if (!(cpu.*rate)) throw InputError(fmt::format("{}: {} is missing", path, name));
+  }
+  cpu.source = rows.front().source;
   return cpu;
 }
 

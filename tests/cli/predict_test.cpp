@@ -262,7 +262,16 @@ TEST(CpuOfThisMachine, AFolderThatHoldsNothingOfUseIsSaidInALine) {
   EXPECT_EQ(testing::spawn(question_of("cpu")).exit_code, 0);
   ASSERT_EQ(tables_in(folder.path()).size(), 1U);
   const std::string kept = tables_in(folder.path()).front();
-  for (const char* broken : {"", "name\n", "not a table", "name,mem_bw_gbs\ncpu,-1\n", "name,kind\ncpu,cpu\n"}) {
+  // Every rate of a whole row, out of the range of real devices.
+  std::vector<std::string> damages = {"", "name\n", "not a table", "name,mem_bw_gbs\ncpu,-1\n", "name,kind\ncpu,cpu\n"};
+  const std::string name = '"' + Device::this_cpu().name + '"';
+  const std::string rates =
+      "name,kind,fp32_tflops,fp64_tflops,fp32_vector_tflops,fp64_vector_tflops,mem_bw_gbs\n" + name;
+  for (const char* row : {",cpu,0.1,0.1,0.1,0.1,2.5e10\n", ",cpu,1e9,0.1,0.1,0.1,10\n", ",cpu,0.1,1e9,0.1,0.1,10\n",
+                          ",cpu,0.1,0.1,1e9,0.1,10\n", ",cpu,0.1,0.1,0.1,1e9,10\n", ",cpu,0.1,0.1,0.1,0.1,\n"}) {
+    damages.push_back(rates + row);
+  }
+  for (const std::string& broken : damages) {
     std::ofstream(kept, std::ios::trunc) << broken;
     const Finished finished = testing::spawn(question_of("cpu"));
     EXPECT_EQ(finished.exit_code, 0) << finished.err;
@@ -270,6 +279,10 @@ TEST(CpuOfThisMachine, AFolderThatHoldsNothingOfUseIsSaidInALine) {
     EXPECT_THAT(finished.err, HasSubstr(kept + ":"));
     EXPECT_THAT(finished.err, HasSubstr("measured this machine's CPU"));
     EXPECT_EQ(testing::spawn(question_of("cpu")).err, "") << broken;  // it holds them now
+    std::ofstream(kept, std::ios::trunc) << broken;  // and who asks for another device does not need them
+    const Finished other = testing::spawn(question_of("T4"));
+    EXPECT_EQ(other.exit_code, 0) << broken << other.err;
+    EXPECT_EQ(other.err, "") << broken;
   }
   CacheFolder::use(folder.write("file", ""));  // no folder can be made there
   const Finished finished = testing::spawn(question_of("cpu"));
