@@ -326,6 +326,7 @@ TEST(Network, RefusesWhatDoesNotFit) {
   for (const auto& [name, part] :
        {std::pair("lstm:", "of the form lstm:layers=2,hidden=650,vocab=10000"),
         std::pair("lstm:layers=2,hidden=650", "of the form"), std::pair("lstm:layers=0,hidden=8,vocab=8", "layers"),
+        std::pair("lstm:layers=1001,hidden=8,vocab=8", "layers \"1001\" is not a plain number from 1 to 1000"),
         std::pair("lstm:layers=2,hidden=8,vocab=8,cell=elman", "lstm or gru or tanh or relu"),
         std::pair("lstm:layers=2,hidden=8,vocab=8,bidirectional=2", "0 or 1")}) {
     expect_name_refused(name, part);
@@ -358,6 +359,13 @@ TEST(Shape, HasNoElementsIfAnySizeIsZero) {
   EXPECT_THAT(testing::refusal([] { (void)Shape({large, large}).numel(); }), HasSubstr("too large for any device"));
 }
 
+/// A GRU on a CPU is one position after the other: each is operators of its own.
+TEST(Network, RefusesAStepOfMoreOperatorsThanAProcessShouldHold) {
+  const Workload gru = Workload::zoo("lstm:layers=100,hidden=8,vocab=8,cell=gru", 1, {10'000});
+  EXPECT_THAT(testing::refusal([&] { (void)execute(gru.graph(), DeviceKind::cpu); }),
+              HasSubstr("more than 300000 operators"));
+}
+
 TEST(Network, RefusesWhatNoDeviceCouldHold) {
   EXPECT_THROW(static_cast<void>(Workload::zoo("resnet50", std::int64_t{1} << 60)), InputError);
   const std::int64_t huge = std::int64_t{1} << 40;
@@ -368,6 +376,9 @@ TEST(Network, RefusesWhatNoDeviceCouldHold) {
   workload = Workload::zoo("vgg16", 1);
   workload.classes = std::int64_t{1} << 62;
   EXPECT_THROW(static_cast<void>(workload.params()), InputError);
+  const Workload wide = Workload::zoo("transformer:layers=1000,hidden=134217728,heads=1,vocab=2", 1, {1});
+  EXPECT_THAT(testing::refusal([&] { (void)wide.params(); }), HasSubstr("too large for any device"));  // 2^56 a product
+  EXPECT_THAT(testing::refusal([&] { (void)wide.graph(); }), HasSubstr("too large for any device"));
 }
 
 TEST(Network, IsKnownByTheNamesOfPapersAndLibraries) {

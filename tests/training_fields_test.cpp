@@ -9,7 +9,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -203,6 +205,42 @@ TEST(TrainingFields, AChunkedLossIsOfHeadsWithABiasToo) {
   const Workload chunked = with_field(whole, "loss", "chunked");
   EXPECT_EQ(chunked.graph().totals().conv_matmul_flops, whole.graph().totals().conv_matmul_flops);
   EXPECT_EQ(chunked.graph().params(), whole.graph().params());
+}
+
+/// A request of 100 bytes shall not take gigabytes: there are as many chunks as words for each unit.
+TEST(TrainingFields, AChunkedLossOfTooManyChunksIsRefused) {
+  const Workload narrow = Workload::zoo("transformer:layers=1,hidden=2,heads=1,vocab=16777216", 2, {4'194'304});
+  EXPECT_THAT([&] { (void)with_field(narrow, "loss", "chunked").graph(); },
+              ThrowsMessage<InputError>(HasSubstr("loss chunked takes 8388608 chunks of 1 positions")));
+  EXPECT_GT(narrow.graph().ops().size(), 0U);
+}
+
+TEST(TrainingFields, AnUpdateHasAsManySamplesAsCanBeCounted) {
+  const auto refused = [](std::int64_t size, std::int64_t accumulate) {
+    Workload workload = Workload::zoo("resnet50", size);
+    workload.accumulate = accumulate;
+    EXPECT_THAT([&] { workload.validate(); },
+                ThrowsMessage<InputError>(HasSubstr("accumulate " + std::to_string(accumulate) + " is too large")));
+  };
+  constexpr std::int64_t one = 1;
+  refused(8, one << 62);  // 8 times this is 0 in 64 bits
+  refused(8, one << 60);  // negative
+  refused(8, std::numeric_limits<std::int64_t>::max());
+  refused(4096, one << 52);
+  refused(1, one << 40);  // 2^40 images of 2^17.2 numbers each
+  Workload most = Workload::zoo("resnet50", 8);
+  most.accumulate = one << 35;
+  most.validate();
+  EXPECT_EQ(most.steps_per_epoch(), 1);
+}
+
+TEST(TrainingFields, AStepThatMovesMoreThanCanBeCountedIsRefused) {
+  Workload many = Workload::zoo("resnet50", 8);
+  many.accumulate = std::int64_t{1} << 35;  // of 10^10 bytes each
+  EXPECT_THAT([&] { (void)many.graph(); }, ThrowsMessage<InputError>(HasSubstr("moves")));
+  many.accumulate = 1'000'000;
+  EXPECT_GT(many.graph().totals().bytes(),
+            1'000'000 * Workload::zoo("resnet50", 8).graph().totals(Phase::forward).bytes());
 }
 
 TEST(TrainingFields, PaddingIsMasked) {

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "network/layers.h"
 
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+
 #include "text/enum_names.h"
+#include "text/parse.h"
 
 namespace perfpred {
 
@@ -83,7 +88,11 @@ std::int64_t Network::params() const {
   for (const Layer& layer : layers) {
     if (layer.frozen) continue;
     const LayerParameters own = parameters(layer);
-    for (std::size_t i = 0; i < own.count; ++i) total += own[i].numel();
+    for (std::size_t i = 0; i < own.count; ++i) {
+      total += own[i].numel();
+      if (total > Shape::max_numel)
+        throw InputError(fmt::format("network {} is too large for any device", shown(name)));
+    }
   }
   return total;
 }

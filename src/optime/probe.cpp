@@ -36,7 +36,7 @@ std::optional<Kernel> kernel_of(const LayerCase& layer) {
   const bool half = is_half(layer);
   Kernel kernel;
   kernel.element_bytes = half ? 2 : 4;
-  kernel.m = static_cast<double>(layer.batch_size * layer.seq_len);
+  kernel.m = static_cast<double>(layer.batch_size) * static_cast<double>(layer.seq_len);
   kernel.n = static_cast<double>(layer.in);
   if (layer.precision == Precision::fp64 || (half && layer.type != LayerType::linear)) return std::nullopt;
   switch (layer.type) {

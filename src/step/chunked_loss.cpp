@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+
 #include <bit>
 
 #include "step/parts_needed.h"
@@ -6,6 +10,9 @@
 
 namespace perfpred {
 namespace {
+
+/// Of some operators each. A network has at most as many as it has words for each unit: Llama 3 has 32.
+constexpr std::int64_t max_chunks = 10'000;
 
 /// Rows of a chunk, as Liger's ops/fused_linear_cross_entropy.py chooses them: their logits take about as much memory
 /// as the operands of all rows.
@@ -33,6 +40,10 @@ void StepBuilder::chunked_loss() {
     if (sum != no_tensor) add_op(OpKind::fill, {}, {sum});
   }
   const std::int64_t chunk = chunk_rows(rows, words, width);
+  if (const std::int64_t chunks = parts_needed(rows, chunk); chunks > max_chunks) {
+    throw InputError(fmt::format("loss chunked takes {} chunks of {} positions, with {} words to {} units: at most {}",
+                                 chunks, chunk, words, width, max_chunks));
+  }
   for (std::int64_t first = 0; first < rows; first += chunk) {
     const std::int64_t count = std::min(chunk, rows - first);
     const TensorId part = view(x, {count, width});

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <perfpred/error.h>
+#include <perfpred/network.h>
 #include <perfpred/workload.h>
 
+#include <fmt/format.h>
+
+#include <array>
 #include <cstdint>
 
 #include "step/graph_folder.h"
@@ -23,8 +28,21 @@ struct EpochSteps {
   }
 };
 
+/// Of a step that accumulates so many batches. @throws InputError for more than can be counted
+[[nodiscard]] inline std::int64_t samples_of(std::int64_t batch_size, std::int64_t batches) {
+  const std::int64_t samples = Shape::product(std::array{batch_size, batches});
+  if (samples <= Shape::max_numel) return samples;
+  throw InputError(fmt::format("accumulate {} is too large for batches of {} samples", batches, batch_size));
+}
+
+/// @throws InputError as samples_of(); a valid workload of the zoo has no such step
+[[nodiscard]] inline std::int64_t samples_per_step(const Workload& workload) {
+  return samples_of(workload.batch_size, batches_per_step(workload));
+}
+
+/// @throws InputError as samples_per_step()
 [[nodiscard]] inline EpochSteps epoch_steps(const Workload& workload) {
-  const std::int64_t samples = workload.batch_size * batches_per_step(workload);
+  const std::int64_t samples = samples_per_step(workload);
   return {samples, workload.train_images / samples, workload.train_images % samples};
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <perfpred/error.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/workload.h>
 
@@ -27,6 +28,15 @@ OpTotals totals_if(const OpGraph& graph, const Predicate& counts) {
     if (counts(op)) totals.add(op, graph.times(op));
   }
   return totals;
+}
+
+/// Of a step: it takes some 300 MB. The largest networks of the zoo have 10,000, and a transformer of 1,000 blocks
+/// 65,000.
+constexpr std::size_t max_ops = 300'000;
+
+/// @throws InputError for one operator too many
+void check_room(std::size_t ops) {
+  if (ops >= max_ops) throw InputError(fmt::format("a step of more than {} operators is too large", max_ops));
 }
 
 /// @throws InputError for a field that says how a network of the zoo is built and trained, which a file's has its own
@@ -93,6 +103,7 @@ TensorId OpGraph::add_like(TensorId other, TensorRole role) {
 
 Op& OpGraph::add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<const TensorId> inputs,
                     std::span<const TensorId> outputs, bool transposed, bool causal) {
+  check_room(ops_.size());
   Op& op = ops_.emplace_back();
   op.kind = kind;
   op.phase = phase;
@@ -116,6 +127,7 @@ Op& OpGraph::add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<cons
 }
 
 Op& OpGraph::add_copy(const OpGraph& from, const Op& op, TensorId offset) {
+  check_room(ops_.size());
   Op& made = ops_.emplace_back(op);
   made.first_operand_ = static_cast<std::uint32_t>(operands_.size());
   for (const std::span<const TensorId> operands : {from.inputs(op), from.outputs(op)}) {

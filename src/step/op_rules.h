@@ -8,7 +8,8 @@
 
 namespace perfpred {
 
-inline constexpr double max_counted = 1e18;  ///< bytes and FLOPs of one operator
+inline constexpr double max_counted = 1e18;     ///< bytes and FLOPs of one operator
+inline constexpr double max_step_bytes = 4e18;  ///< that a step holds, or moves: sums stay below 2^63
 
 /// How an operator is counted.
 struct OpRule {

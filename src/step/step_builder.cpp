@@ -3,12 +3,16 @@
 
 #include <perfpred/error.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "step/layer_rules.h"
+#include "step/op_rules.h"
 #include "step/parts_needed.h"
+#include "text/parse.h"
 
 namespace perfpred {
 
@@ -24,6 +28,29 @@ DataType stored_type(const StepStyle& style) {
 Shape packed_shape(const Layer& layer) {
   if (layer.kind != LayerKind::experts) return {layer.out_channels, layer.in_channels};
   return {layer.groups * 3 * layer.out_channels, layer.in_channels};
+}
+
+/// An update reads and writes parameters, gradients and states at once.
+constexpr double max_parameter_bytes = max_step_bytes / 16;
+
+/// @throws InputError for a graph whose tensors are together larger than `most`
+void check_held(const OpGraph& graph, const std::string& network, double most) {
+  double held = 0;
+  for (TensorId id = 0; id < graph.tensors().size(); ++id) {
+    if (graph.tensors()[id].storage == id) held += static_cast<double>(graph.bytes(id));
+  }
+  if (held <= most) return;
+  throw InputError(fmt::format("network {} holds {:.2g} bytes: too large for any device", shown(network), held));
+}
+
+/// @throws InputError for a step that moves more bytes than can be counted
+void check_moved(const OpGraph& step, const std::string& network) {
+  double moved = 0;
+  for (const Op& op : step.ops())
+    moved += static_cast<double>(step.times(op)) * static_cast<double>(op.bytes_read + op.bytes_written);
+  if (moved <= max_step_bytes) return;
+  throw InputError(
+      fmt::format("a step of network {} moves {:.2g} bytes: too large for any device", shown(network), moved));
 }
 
 bool is_mixed(Precision precision) { return precision == Precision::fp16 || precision == Precision::bf16; }
@@ -48,6 +75,7 @@ StepBuilder::StepBuilder(const Network& network, const StepStyle& style)
   reserve();
   for (const Layer& layer : network.layers) graph_.add_layer(layer.name);
   declare_tensors();
+  check_held(graph_, network.name, max_parameter_bytes);
 }
 
 /// Room for a typical step, so that nothing is moved while the graph grows.
@@ -475,6 +503,11 @@ void StepBuilder::unscale_gradients() {
   add_op(OpKind::unscale_gradients, read, written);
 }
 
-OpGraph training_step(const Network& network, const StepStyle& style) { return StepBuilder(network, style).build(); }
+OpGraph training_step(const Network& network, const StepStyle& style) {
+  OpGraph step = StepBuilder(network, style).build();
+  check_held(step, network.name, max_step_bytes);
+  check_moved(step, network.name);
+  return step;
+}
 
 }  // namespace perfpred

@@ -27,7 +27,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double max_bytes = 4e18;  // sums of bytes stay below 2^63
 constexpr std::int64_t max_size = Shape::max_numel;
 constexpr std::int64_t max_batches = 1'000'000;
 
@@ -183,12 +182,12 @@ std::optional<Count> count(const json& op, const char* key, const char* growth_k
   if (!op.contains(key)) return std::nullopt;
   const auto number = [&](const char* name, double least) {
     const json& value = op[name];
-    if (!value.is_number() || value.get<double>() < least || std::abs(value.get<double>()) > max_bytes * 1e12) {
+    if (!value.is_number() || value.get<double>() < least || std::abs(value.get<double>()) > max_step_bytes * 1e12) {
       place.in(name).refuse("is not a number that an operator can have");
     }
     return value.get<double>();
   };
-  return Count{number(key, 0), op.contains(growth_key) ? number(growth_key, -max_bytes * 1e12) : 0};
+  return Count{number(key, 0), op.contains(growth_key) ? number(growth_key, -max_step_bytes * 1e12) : 0};
 }
 
 /// The kind of an operator: of LibTorch, of perfpred.capture, or of a user's library.
@@ -279,7 +278,7 @@ struct __attribute__((visibility("hidden"))) StepFile::Content {
       storages.push_back(integer(member(all[i], "bytes", here), here.in("bytes"), 0, max_size * 8));
       sum += static_cast<double>(storages.back());
     }
-    if (sum > max_bytes) place.in("storages").refuse("are together too large for any device");
+    if (sum > max_step_bytes) place.in("storages").refuse("are together too large for any device");
   }
 
   void read_tensor(const json& from, const Place& place) {
@@ -415,7 +414,7 @@ class StepFile::Content::GraphBuilder {
       if (then[s] > 0) bytes[s] *= now[s] / then[s];
       sum += bytes[s];
     }
-    if (sum > max_bytes) place_.refuse("is together too large for any device");
+    if (sum > max_step_bytes) place_.refuse("is together too large for any device");
     return bytes;
   }
 
@@ -459,7 +458,7 @@ class StepFile::Content::GraphBuilder {
     for (const auto* operands : {&in, &out}) {
       for (const TensorId id : *operands) moved_ += id == no_tensor ? 0 : times * static_cast<double>(graph_.bytes(id));
     }
-    if (moved_ > max_bytes) place_.refuse("moves more bytes than can be counted");
+    if (moved_ > max_step_bytes) place_.refuse("moves more bytes than can be counted");
     if (!traits_of(op.kind).rule.fits({graph_, in, out})) {
       place_.at("ops", index).refuse(fmt::format("has not the operands of {}", shown(op.name)));
     }

@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "step/op_rules.h"
+
 namespace perfpred {
 
 /// Compares the steps of two batch sizes.
@@ -16,12 +18,15 @@ class StepGrowth::Finder {
   [[nodiscard]] std::optional<StepGrowth> found() {
     if (batch_ == other_batch_ || !are_alike()) return std::nullopt;
     if (!find_axes() || !find_memory() || !find_counts()) return std::nullopt;
-    growth_.largest_ = static_cast<std::int64_t>(max_exact / std::max(1.0, most_of_sample_));
+    const double exact = max_exact / std::max(1.0, most_of_sample_);
+    growth_.largest_ = static_cast<std::int64_t>(std::min(exact, max_grown_bytes / std::max({1.0, held_, moved_})));
     return std::move(growth_);
   }
 
  private:
   static constexpr double max_exact = 0x1p52;  // halves below are exact, too
+  /// That follow the batch; a step as it is written may hold and move several times what is executed.
+  static constexpr double max_grown_bytes = max_step_bytes / 16;
 
   [[nodiscard]] bool are_alike() const {
     const auto of_op = [](const Op& op) {
@@ -78,7 +83,9 @@ class StepGrowth::Finder {
       const Tensor& tensor = step_.tensors_[id];
       const auto share = of_sample(tensor.bytes, other_.tensors_[id].bytes);
       if (!share) return false;
-      if (*share != 0) growth_.memory_.push_back({id, *share});
+      if (*share == 0) continue;
+      growth_.memory_.push_back({id, *share});
+      held_ += static_cast<double>(*share);
     }
     return true;
   }
@@ -90,7 +97,9 @@ class StepGrowth::Finder {
       const auto read = bytes(op.bytes_read, other.bytes_read), written = bytes(op.bytes_written, other.bytes_written);
       if (!flops || !cell_flops || !read || !written) return false;
       const bool grows = *flops != 0 || *cell_flops != 0 || read->of_sample != 0 || written->of_sample != 0;
-      if (grows) growth_.counts_.push_back({i, *flops, *cell_flops, *read, *written});
+      if (!grows) continue;
+      growth_.counts_.push_back({i, *flops, *cell_flops, *read, *written});
+      moved_ += static_cast<double>(step_.times(op)) * static_cast<double>(read->of_sample + written->of_sample);
     }
     return true;
   }
@@ -98,7 +107,7 @@ class StepGrowth::Finder {
   const OpGraph &step_, &other_;
   std::int64_t batch_, other_batch_;
   StepGrowth growth_;
-  double most_of_sample_ = 0;
+  double most_of_sample_ = 0, held_ = 0, moved_ = 0;  // held and moved: bytes of a sample
 };
 
 std::optional<StepGrowth> StepGrowth::between(const ExecutedStep& step, std::int64_t batch, const ExecutedStep& other,

@@ -100,10 +100,11 @@ JobAnswer answer_job(const TimeRegressor& model, const Workload& asked, const As
   Forecast& job = answer.job;
   const double share = job.step_sec.p50 / job.prediction.time_sec.p50;
   job.prediction.time_sec = job.step_sec;
-  const std::int64_t samples = epoch_steps(workload).samples;
-  job.images_per_sec = ThroughputDeriver(samples).derive(job.step_sec);
+  job.images_per_sec = ThroughputDeriver(samples_per_step(workload)).derive(job.step_sec);
   if (job.tokens_per_sec) {
-    job.tokens_per_sec = ThroughputDeriver(samples * positions_of_sample(workload)).derive(job.step_sec);
+    const auto positions = static_cast<double>(positions_of_sample(workload));
+    const Quantiles& samples = job.images_per_sec;
+    job.tokens_per_sec = Quantiles{positions * samples.p05, positions * samples.p50, positions * samples.p95};
   }
   for (TimeTerm& term : job.breakdown) term.sec *= share;
   return answer;

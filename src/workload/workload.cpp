@@ -7,8 +7,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
+#include <array>
+#include <span>
 
 #include "network/layers.h"
 #include "network/zoo/cifar_cnn.h"
@@ -22,11 +22,8 @@ namespace {
 
 /// @throws InputError for a product that no tensor may have
 std::int64_t product(std::initializer_list<std::int64_t> sizes) {
-  std::int64_t elements = 1;
-  for (const std::int64_t size : sizes) {
-    if (__builtin_mul_overflow(elements, size, &elements) || elements > Shape::max_numel) return Shape(sizes).numel();
-  }
-  return elements;
+  const std::int64_t elements = Shape::product(std::span(sizes.begin(), sizes.size()));
+  return elements > Shape::max_numel ? Shape(sizes).numel() : elements;
 }
 
 }  // namespace
@@ -191,14 +188,14 @@ void check_cifar_cnn(const Workload& w) {
   if (!network.depth) throw InputError("depth is missing; cifar_cnn needs it");
   if (!network.base_filters) throw InputError("base_filters is missing; cifar_cnn needs it");
   if (w.input.size() != 3)
-    throw InputError(fmt::format("input {} is not channels x height x width", shape_text(w.input)));
+    throw InputError(fmt::format("input {} is not channels x height x width", shown(shape_text(w.input))));
   if (w.attention == Attention::eager) throw InputError("network cifar_cnn has no attention that could be eager");
   for (const WorkloadColumn& column : workload_columns()) {
     if (!column.of_transformers || column.get(w) == column.usual) continue;
     throw InputError(fmt::format("{} is for transformers, which cifar_cnn is not", column.name));
   }
   if (std::min(w.input[1], w.input[2]) >> *network.depth == 0) {
-    throw InputError(fmt::format("input {} is too small for depth {}", shape_text(w.input), *network.depth));
+    throw InputError(fmt::format("input {} is too small for depth {}", shown(shape_text(w.input)), *network.depth));
   }
 }
 
@@ -238,11 +235,16 @@ void Workload::validate() const {
     throw InputError(fmt::format("compiled is for PyTorch; software is {}", to_string(software)));
   if (batch_size == 0) throw InputError("batch_size is missing or 0");
   if (batch_size < 0) throw InputError(fmt::format("batch_size {} is not positive", batch_size));
-  const double elements =
-      std::accumulate(input.begin(), input.end(), static_cast<double>(batch_size), std::multiplies{});
-  if (elements > static_cast<double>(Shape::max_numel)) {
+  const std::int64_t elements = Shape::product(std::array{Shape::product(input), batch_size});
+  if (elements > Shape::max_numel) {
     throw InputError(
         fmt::format("a batch of {} samples of {} is too large for any device", batch_size, shape_text(input)));
+  }
+  if (Shape::product(std::array{elements, accumulate}) > Shape::max_numel) {
+    throw InputError(
+        fmt::format("accumulate {} is too large: an update of so many batches of {} samples of {} has more "
+                    "than 2^56 elements",
+                    accumulate, batch_size, shape_text(input)));
   }
 }
 

@@ -14,6 +14,7 @@
 #include <numeric>
 
 #include "network/zoo/pretrained.h"
+#include "network/zoo/sized_name.h"
 #include "text/file_hash.h"
 #include "text/files.h"
 #include "text/json.h"
@@ -531,7 +532,8 @@ void check(const Config& config, const Description& d) {
   need(d.heads, "the number of heads");
   if (d.patch == 0) need(d.words, "the size of the vocabulary");
   if (d.learned_positions) need(d.positions, "the number of positions");
-  if (d.layers > 10'000) config.refuse(fmt::format("{} layers are too many", d.layers));
+  if (d.layers > max_network_blocks)
+    config.refuse(fmt::format("{} layers are more than {}", d.layers, max_network_blocks));
   if (d.head_dim == 0 && d.hidden % d.heads != 0) {
     config.refuse(fmt::format("hidden size {} is not a multiple of {} heads", d.hidden, d.heads));
   }

@@ -13,11 +13,10 @@ namespace perfpred {
 namespace {
 
 constexpr std::int64_t max_size = 1 << 30;
-constexpr std::int64_t max_layers = 10'000;
 
 /// A positive number, written as it is shown: one network has one name.
 std::int64_t plain_number(std::string_view key, std::string_view text) {
-  const std::int64_t most = key == "layers" ? max_layers : max_size;
+  const std::int64_t most = key == "layers" ? max_network_blocks : max_size;
   const std::int64_t value = parse_positive_integer(text, {{}, 0, key});
   if (value > most || text != std::to_string(value)) {
     throw_bad_value({{}, 0, key}, text, fmt::format("a plain number from 1 to {}", most));

@@ -10,6 +10,10 @@
 
 namespace perfpred {
 
+/// Of a network whose sizes somebody states. The deepest transformer that was published has 1,000 (DeepNet, Wang et al.
+/// 2022).
+inline constexpr std::int64_t max_network_blocks = 1'000;
+
 /// A network's name that states its sizes, then options in any order: `lstm:layers=2,hidden=650,vocab=10000,cell=gru`.
 /// Ask for options in the order of the canonical name, which holds those that differ from their default.
 class SizedName {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+
 #include "step/layer_rules.h"
 #include "step/step_builder.h"
 
@@ -11,7 +13,8 @@ void input_forward(StepBuilder& step, const Layer& layer) {
   const bool tokens = step.network().tokens;
   step.state().output =
       step.new_tensor(layer.output, tokens ? DataType::i64 : step.parameter_type(), TensorRole::input);
-  step.set_labels(step.new_tensor({layer.output[0] * step.network().labels()}, DataType::i64, TensorRole::input));
+  const std::int64_t labels = Shape::product(std::array{layer.output[0], step.network().labels()});
+  step.set_labels(step.new_tensor({labels}, DataType::i64, TensorRole::input));
 }
 
 void index_buffer_forward(StepBuilder& step, const Layer& layer) {

@@ -70,7 +70,7 @@ void rotary_backward(StepBuilder& step, const Layer& layer) {
 std::int64_t kept_elements(const Layer& layer) {
   const std::int64_t of_layer = layer.cell == RnnCell::lstm ? 5 : layer.cell == RnnCell::gru ? 4 : 0;
   const std::int64_t between = layer.value > 0 ? 2 : 1;
-  return layer.output.numel() * (layer.count * of_layer + (layer.count - 1) * between);
+  return Shape::product(std::array{layer.output.numel(), layer.count * of_layer + (layer.count - 1) * between});
 }
 
 /// First states of zeros, the operator with the positions in front, and its result with the samples in front, which is

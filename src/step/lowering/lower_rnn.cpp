@@ -19,6 +19,8 @@ enum Kept : std::size_t { layer_input, first_state, first_cell, result, last_sta
 std::int64_t workspace_bytes(const RnnSizes& lstm, std::int64_t inputs) {
   const auto row = [](std::int64_t width) { return size_of(DataType::f32) * padded_row(width); };
   const auto pages = [](std::int64_t bytes) { return (bytes + 4095) / 4096 * 4096; };
+  // Every size below is at most some ten times this one.
+  (void)Shape({lstm.positions, lstm.samples, 128, padded_row(std::max(inputs, 4 * lstm.hidden))}).numel();
   const std::int64_t rows = lstm.positions * lstm.samples, more_rows = rows + lstm.samples;
   const std::int64_t layer_states = 2 * more_rows * row(std::max(inputs, lstm.hidden));
   const std::int64_t states = more_rows * row(lstm.hidden), steps = rows * row(lstm.hidden);

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "statistics/moments.h"
+#include "step/epoch_steps.h"
 #include "text/csv.h"
 #include "text/nearest_name.h"
 #include "workload/workload_columns.h"
@@ -40,6 +41,8 @@ struct IterationGroup {
   std::optional<std::pair<double, std::optional<double>>> held;  // newest timer and wall time; dropped if the run ends
   Moments timer, wall, timer_beside_wall, logged, all_wall;
 
+  [[nodiscard]] std::int64_t samples() const { return samples_of(workload.batch_size, accumulate); }  // of an iteration
+
   void take(const Iteration& iteration, int warmup) {
     const bool follows = last && is_next(iteration.index, last->index) && iteration.timestamp >= last->timestamp;
     if (!follows) {
@@ -61,7 +64,7 @@ struct IterationGroup {
       held.reset();
     }
     const double images = iteration.images_per_sec * iteration.timer_ms / 1e3;
-    const bool partial = images < 0.99 * static_cast<double>(workload.batch_size * accumulate);
+    const bool partial = images < 0.99 * static_cast<double>(samples());
     if (position >= warmup && !partial) held = {iteration.timer_ms, wall_ms};
     ++position;
     last = iteration;
@@ -131,6 +134,7 @@ class IterationTable {
       for (const CsvColumn& column : settings_) {
         if (!csv_.text(column).empty()) workload = with_field(std::move(workload), column.name, csv_.text(column));
       }
+      (void)samples_of(batch_size, accumulate());
       return workload;
     } catch (const InputError& error) {
       throw InputError(place() + error.what());
@@ -168,7 +172,7 @@ IterationGroup& group_of(std::deque<IterationGroup>& groups, const IterationTabl
 
 void summarise(const IterationGroup& group, int warmup, IterationSummary& summary) {
   const Workload& workload = group.workload;
-  const auto batch = static_cast<double>(workload.batch_size * group.accumulate);
+  const auto batch = static_cast<double>(group.samples());
   if (group.timer.n == 0) {
     throw InputError(fmt::format("{}{}, batch size {}: no iteration is left without the first {} and the last",
                                  group.place, workload.network, workload.batch_size, warmup));

@@ -233,18 +233,13 @@ void RooflineStudy::add(std::span<const AggregateRow> rows) {
   for (const AggregateRow& row : rows) {
     if (!row.avg_time_mean) continue;
     const double step_ms = 1e3 / static_cast<double>(row.steps_per_epoch);
+    const std::int64_t steps = Shape::product(std::array{row.steps_per_epoch, row.n});
+    if (steps > Shape::max_numel)
+      throw InputError(fmt::format("{} runs of {} steps are more than can be counted", row.n, row.steps_per_epoch));
     // The shortest and longest step are not in the table; the deviation is that of runs, so one run has none.
     const auto deviation =
         row.n > 1 && row.avg_time_std ? std::optional(*row.avg_time_std * step_ms) : std::optional<double>();
-    add_steps({row.env,
-               row.workload,
-               1,
-               row.steps_per_epoch * row.n,
-               *row.avg_time_mean * step_ms,
-               deviation,
-               {},
-               {},
-               *row.thr_mean});
+    add_steps({row.env, row.workload, 1, steps, *row.avg_time_mean * step_ms, deviation, {}, {}, *row.thr_mean});
   }
   if (points_.size() == before) throw InputError("no configuration has a time: there is no step to place");
   finish_steps(before);
