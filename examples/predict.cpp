@@ -15,13 +15,14 @@
 #include <functional>
 #include <iostream>
 #include <set>
-#include <unordered_map>
 
 #include "cli.h"
 #include "device_file.h"
 #include "graphs_option.h"
+#include "step/epoch_steps.h"
 #include "text/json.h"
 #include "text/parse.h"
+#include "tools/answer_lines.h"
 #include "tools/job_answer.h"
 #include "tools/job_answer_json.h"
 #include "tools/json_request.h"
@@ -98,7 +99,7 @@ void print_step(const JobAnswer& answer) {
   if (answer.batches > 1) {
     fmt::print("  {:<12} {:>12} batches of {}\n", "", answer.batches, answer.workload.batch_size);
   }
-  const std::int64_t samples = answer.batches * answer.workload.batch_size;
+  const std::int64_t samples = samples_per_step(answer.workload);
   if (answer.knows_epoch && answer.workload.train_images < samples) {
     fmt::print(
         "  {:<12} {:>12} samples, fewer than a step's {}: its only step is smaller; with drop_last there is none\n",
@@ -231,35 +232,14 @@ void print_table(const std::vector<AskedRow>& rows, const std::vector<std::optio
   print_assumed(answers);
 }
 
-/// The answer to one request. @throws InputError
-std::string answer_line(TimeRegressor& model, const ModelRequests& requests, const AskedTerms& terms,
-                        const std::string& line) {
-  const AskedJob asked = read_request(requests, line, terms);
-  for (const std::string& note : asked.notes) fmt::print(stderr, "{}\n", note);
-  cli::give_rates(model, asked.workload);
-  return dumped(to_json(answer_job(model, asked.workload, asked.terms, asked.images_given)));
-}
-
-/// One request a line; one answer a line, an object with `error` for a bad request. A line that was answered before
-/// gets the same answer at once.
-void answer_lines(TimeRegressor& model, const ModelRequests& requests, const AskedTerms& terms) {
-  constexpr std::size_t max_known = 100'000;
-  std::unordered_map<std::string, std::string> known;
-  std::string line;
-  while (std::getline(std::cin, line)) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    try {
-      auto answer = known.find(line);
-      if (answer == known.end()) {
-        if (known.size() == max_known) known.clear();
-        answer = known.emplace(line, answer_line(model, requests, terms, line)).first;
-      }
-      fmt::print("{}\n", answer->second);
-    } catch (const Error& error) {
-      fmt::print("{}\n", dumped(nlohmann::json{{"error", error.what()}}));
-    }
-    std::fflush(stdout);
-  }
+/// One request a line; one answer a line, an object with `error` for a bad request.
+void answer_requests(TimeRegressor& model, const ModelRequests& requests, const AskedTerms& terms) {
+  answer_lines(std::cin, stdout, [&](const nlohmann::json& request) {
+    const AskedJob asked = read_request(requests, request, terms);
+    for (const std::string& note : asked.notes) fmt::print(stderr, "{}\n", note);
+    cli::give_rates(model, asked.workload);
+    return to_json(answer_job(model, asked.workload, asked.terms, asked.images_given));
+  });
 }
 
 struct Options {
@@ -427,7 +407,7 @@ int main(int argc, char** argv) {
     given.take_own_gpu(model);
     const ModelRequests requests(model, given.asked.fields());
     if (given.jsonl) {
-      answer_lines(model, requests, given.terms);
+      answer_requests(model, requests, given.terms);
     } else {
       answer_jobs(given, model, requests);
     }

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -341,11 +342,40 @@ TEST_F(CApi, RefusesWhatIsNoRequest) {
   expect_refused(ask(R"({"network": "resnet50", "batch_size": 8, "device": "no such"})"), "no such");
   expect_refused(ask(R"({"config": "gone.json", "batch_size": 8, "device": "T4"})"), "gone.json");
   expect_refused(ask(R"({"step": "gone.json", "device": "T4"})"), "gone.json");
+  expect_refused(ask(R"({"network": "resnet50", "batch_size": 8, "device": "T4", "accumulate": 4611686018427387904})"),
+                 "accumulate 4611686018427387904 is too large");
+  expect_refused(ask("{\"network\": \"resnet50\", \"batch_size\": 8, \"device\": \"T4\\u0000\"}"),
+                 "control characters");
+  std::string long_input = "3";
+  for (int i = 0; i < 100'000; ++i) long_input += ",3";
+  expect_refused(
+      ask((R"({"network": "resnet50", "batch_size": 8, "device": "T4", "input": [)" + long_input + "]}").c_str()),
+      "too many sizes");
+  EXPECT_LT(std::string(perfpred_last_error()).size(), 200U);
   perfpred_workload* made = nullptr;
   expect_refused(perfpred_workload_create(model, R"({"network": "resnet50", "batch_size": 8, "epochs": 2})", &made),
                  "epochs");
   expect_refused(perfpred_workload_from_key("network=resnet50", &made), "key");
   expect_refused(perfpred_forecast(model, resnet, nullptr, 5, nullptr), "buffer is NULL");
+}
+
+TEST_F(CApi, MoreJobsThanMemoryHasAreRefused) {
+  const perfpred_model* model = standard();
+  const perfpred_workload* job = workload(model, resnet);
+  const double size = 8;
+  for (const std::size_t count : {SIZE_MAX, SIZE_MAX - 254, SIZE_MAX / 8 + 1}) {
+    expect_refused(perfpred_predict_many(model, &job, count, nullptr, nullptr, nullptr), "is more than an array has");
+    expect_refused(perfpred_predict_field(model, job, "batch_size", &size, count, nullptr, nullptr, nullptr),
+                   "is more than an array has");
+  }
+}
+
+TEST_F(CApi, AForecastHasTheIdOfItsRequest) {
+  const perfpred_model* model = standard();
+  const std::string asked = R"({"network": "resnet50", "batch_size": 8, "device": "T4", "id": )";
+  EXPECT_EQ(Json::parse(forecast_of(model, asked + "[7, \"a\"]}")).at("id"), (Json{7, "a"}));
+  EXPECT_FALSE(
+      Json::parse(forecast_of(model, R"({"network": "resnet50", "batch_size": 8, "device": "T4"})")).contains("id"));
 }
 
 TEST_F(CApi, ATextThatDoesNotFitIsCutOff) {

@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -193,6 +194,28 @@ TEST(StepFile, AFolderMakesNetworksKnown) {
   add_graphs(folder.file(""));
   EXPECT_EQ(workload.graph().totals(Phase::forward).flops, 2.0 * 4 * inputs * outputs);
   EXPECT_THAT(testing::refusal([&] { add_graphs(folder.file("nowhere")); }), HasSubstr("is not a folder"));
+}
+
+/// A process that names many files holds those that it used last; another one is read again where it was.
+TEST(StepFile, OneOfManyIsReadAgain) {
+  const testing::TemporaryFolder folder;
+  std::vector<std::string> paths;
+  Workload first;
+  for (int i = 0; i < 6; ++i) {
+    std::string text = testing::linear_step().dump();
+    text.append(20'000'000 + static_cast<std::size_t>(i), ' ');  // six times this is more than is held
+    paths.push_back(folder.write("step" + std::to_string(i) + ".json", text));
+    const StepFile file = add_graph(paths.back());
+    if (i > 0) continue;
+    first.network = file.name();
+    first.batch_size = file.batch_size();
+    first.precision = file.precision();
+  }
+  EXPECT_EQ(first.graph().ops().size(), 5U);
+  std::filesystem::copy_file(paths[5], paths[0], std::filesystem::copy_options::overwrite_existing);
+  EXPECT_EQ(first.graph().ops().size(), 5U);  // it is held again
+  for (int i = 1; i < 6; ++i) (void)add_graph(paths[static_cast<std::size_t>(i)]);
+  EXPECT_THAT(testing::refusal([&] { (void)first.graph(); }), HasSubstr("no longer " + first.network));
 }
 
 TEST(StepFile, OfAnotherStepIsNotTakenForANetworksOwn) {

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <limits>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -146,6 +147,8 @@ void predict_all(const SharedModel& model, std::size_t count,
                  const std::function<std::shared_ptr<const AskedWorkload>(std::size_t)>& job,
                  const std::function<void(std::size_t, Workload&)>& fill, const QuantileArrays& out) {
   constexpr std::size_t chunk = 256;
+  if (count > std::numeric_limits<std::ptrdiff_t>::max() / sizeof(double))
+    throw InputError(fmt::format("count {} is more than an array has", count));
   model.ask([&](const TimeRegressor& regressor) {
     ManyUnstated unstated(regressor);
     parallel_for((count + chunk - 1) / chunk, 0, [&](std::size_t task, std::size_t) {
@@ -473,14 +476,16 @@ int perfpred_forecast(const perfpred_model* model, const char* request, char* bu
   return guarded([&] {
     const auto asked = models().get(model);
     const auto requests = asked->requests();
-    const AskedJob job =
-        asked->ask([&](const TimeRegressor&) { return read_request(*requests, given(request, "request")); });
+    const nlohmann::json fields = parse_request(given(request, "request"));
+    const AskedJob job = asked->ask([&](const TimeRegressor&) { return read_request(*requests, fields); });
     note(job.notes);
     asked->rate_cpu_for(job.terms.applied_to(job.workload));
     const JobAnswer answer = asked->ask([&](const TimeRegressor& regressor) {
       return answer_job(regressor, job.workload, job.terms, job.images_given);
     });
-    give_text(dumped(to_json(answer), indent), buffer, capacity, needed);
+    nlohmann::json document = to_json(answer);
+    echo_id(document, fields);
+    give_text(dumped(document, indent), buffer, capacity, needed);
   });
 }
 

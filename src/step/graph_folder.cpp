@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -23,8 +24,64 @@ std::vector<fs::path>& folders() {
   static std::vector<fs::path> all;
   return all;
 }
-std::map<std::string, StepFile>& files_read() {
-  static std::map<std::string, StepFile> files;
+
+/// The step files that the process named: all their paths, and of those that it used last what they hold.
+class FilesRead {
+ public:
+  /// @param under  the name by which it is found
+  void keep(const std::string& under, const StepFile& file, const std::string& path) {
+    std::error_code error;
+    const std::uintmax_t bytes = fs::file_size(path, error);
+    Known& known = files_[under];
+    if (known.file) bytes_ -= known.bytes;
+    known = {file.name(), fs::absolute(path).string(), file, error ? 0 : bytes, ++uses_};
+    bytes_ += known.bytes;
+    drop_beyond();
+  }
+
+  /// @throws InputError for one that is read again and is not what it was
+  [[nodiscard]] std::optional<StepFile> find(const std::string& under) {
+    const auto found = files_.find(under);
+    if (found == files_.end()) return std::nullopt;
+    Known& known = found->second;
+    known.used = ++uses_;
+    if (known.file) return known.file;
+    const StepFile again(known.path);
+    if (again.name() != known.name) {
+      throw InputError(fmt::format("{}: is {}, no longer {}", known.path, again.name(), known.name));
+    }
+    keep(under, again, std::string(known.path));
+    return again;
+  }
+
+ private:
+  struct Known {
+    std::string name, path;
+    std::optional<StepFile> file;
+    std::uintmax_t bytes = 0;
+    std::uint64_t used = 0;
+  };
+
+  void drop_beyond() {
+    constexpr std::uintmax_t most = 100'000'000;  // of files; what they hold takes about as much
+    while (bytes_ > most) {
+      Known* oldest = nullptr;
+      for (auto& [name, known] : files_) {
+        if (known.file && known.used != uses_ && (oldest == nullptr || known.used < oldest->used)) oldest = &known;
+      }
+      if (oldest == nullptr) return;
+      oldest->file.reset();
+      bytes_ -= oldest->bytes;
+    }
+  }
+
+  std::map<std::string, Known> files_;
+  std::uintmax_t bytes_ = 0;  // of those that are held
+  std::uint64_t uses_ = 0;
+};
+
+FilesRead& files_read() {
+  static FilesRead files;
   return files;
 }
 
@@ -44,16 +101,16 @@ void add_graphs(const std::string& folder) {
 StepFile add_graph(const std::string& path) {
   StepFile file(path);
   const std::lock_guard lock(graphs_mutex);
-  files_read().insert_or_assign(file.name(), file);
+  files_read().keep(file.name(), file, path);
   return file;
 }
 
 std::optional<StepFile> find_graph(const std::string& network, const std::string& variant) {
   const std::lock_guard lock(graphs_mutex);
-  std::map<std::string, StepFile>& known = files_read();
+  FilesRead& known = files_read();
   const std::string trained = network + "_" + variant;
   for (const std::string& name : {network, trained}) {
-    if (const auto found = known.find(name); found != known.end()) return found->second;
+    if (auto found = known.find(name)) return found;
   }
   const std::string stem = network.substr(network.find(':') + 1);  // the hash, or all of a name without one
   if (stem.find('/') != std::string::npos) return std::nullopt;
@@ -66,7 +123,8 @@ std::optional<StepFile> find_graph(const std::string& network, const std::string
       if (is_captured_step(network) && step.name() != network) {
         throw InputError(fmt::format("{}: is {}, not {}", path, step.name(), network));
       }
-      return known.emplace(trained, step).first->second;
+      known.keep(trained, step, path);
+      return step;
     }
   }
   return std::nullopt;

@@ -18,6 +18,8 @@
 namespace perfpred {
 namespace {
 
+constexpr const char* id_key = "id";
+
 struct Term {
   std::string_view name;
   void (*set)(AskedTerms& terms, std::string_view text, const ValuePlace& place);
@@ -50,12 +52,6 @@ bool is_of_file(const WorkloadColumn& column) {
   return column.of_step || column.of_cifar_cnn || column.name == "network" || column.name == "precision";
 }
 
-nlohmann::json parse_request(std::string_view text) {
-  auto request = parse_object(text, "a request is a JSON object of workload fields");
-  if (request.contains("config") && request.contains("network")) throw InputError("network and config are both given");
-  return request;
-}
-
 /// @param of_epochs  a term of epochs that is given; empty: none
 /// @throws InputError for terms that mean nothing to the job
 void check_terms(const AskedJob& asked, bool has_prices, std::string_view of_epochs) {
@@ -65,9 +61,9 @@ void check_terms(const AskedJob& asked, bool has_prices, std::string_view of_epo
 }
 
 /// @param known  the terms that the request may have
-AskedJob read(const ModelRequests& requests, std::string_view text, const AskedTerms& terms,
+AskedJob read(const ModelRequests& requests, const nlohmann::json& request, const AskedTerms& terms,
               std::span<const Term> known) {
-  const nlohmann::json request = parse_request(text);
+  if (request.contains("config") && request.contains("network")) throw InputError("network and config are both given");
   AskedJob asked{{}, terms, is_given(requests.given(), "train_images"), {}};
   std::vector<SweptField> fields;
   std::string_view of_epochs;
@@ -75,7 +71,7 @@ AskedJob read(const ModelRequests& requests, std::string_view text, const AskedT
   for (const auto& item : request.items()) {
     const std::string& name = item.key();
     const nlohmann::json& value = item.value();
-    if (value.is_null()) continue;
+    if (value.is_null() || (name == id_key && !known.empty())) continue;
     if (name == "prices" && !known.empty()) {
       asked.terms.prices = prices_of(value, requests.catalogue());
       continue;
@@ -134,10 +130,20 @@ void add_step_fields(std::vector<SweptField>& fields, const StepFile& file, std:
     fields.push_back({"batch_size", {std::to_string(file.batch_size())}});
 }
 
-AskedJob read_request(const ModelRequests& requests, std::string_view text, const AskedTerms& terms) {
-  return read(requests, text, terms, job_terms);
+nlohmann::json parse_request(std::string_view text) {
+  return parse_object(text, "a request is a JSON object of workload fields");
 }
 
-AskedJob read_workload(const ModelRequests& requests, std::string_view text) { return read(requests, text, {}, {}); }
+AskedJob read_request(const ModelRequests& requests, const nlohmann::json& request, const AskedTerms& terms) {
+  return read(requests, request, terms, job_terms);
+}
+
+AskedJob read_workload(const ModelRequests& requests, std::string_view text) {
+  return read(requests, parse_request(text), {}, {});
+}
+
+void echo_id(nlohmann::json& answer, const nlohmann::json& request) {
+  if (const auto id = request.find(id_key); id != request.end()) answer[id_key] = *id;
+}
 
 }  // namespace perfpred

@@ -28,10 +28,19 @@ struct AskedJob {
 /// price_per_hour, prices (as prices_of()), budget_sec, train_tokens, reserved_by_others, and `fit_advice`, 0 to leave
 /// out the advice and the largest batch. Values are texts, numbers, true and false, and lists of sizes for `input`;
 /// null stands for a field that is not given.
-/// @param terms  of requests that do not say otherwise
-/// @throws InputError for a text that is no such object, for prices without the device's, for a field or value as
-/// ModelRequests::of_fields(), and for a term of epochs where the samples of an epoch are not known
-[[nodiscard]] AskedJob read_request(const ModelRequests& requests, std::string_view text, const AskedTerms& terms = {});
+/// `id` may be anything: it is for echo_id().
+/// @param request  of parse_request()
+/// @param terms    of requests that do not say otherwise
+/// @throws InputError for prices without the device's, for a field or value as ModelRequests::of_fields(), and for a
+/// term of epochs where the samples of an epoch are not known
+[[nodiscard]] AskedJob read_request(const ModelRequests& requests, const nlohmann::json& request,
+                                    const AskedTerms& terms = {});
+
+/// @throws InputError for a text that is no JSON object
+[[nodiscard]] nlohmann::json parse_request(std::string_view text);
+
+/// Gives an answer the `id` of its request, if that has one.
+void echo_id(nlohmann::json& answer, const nlohmann::json& request);
 
 /// The same without terms. @throws InputError for a term, as for any field that a workload does not have
 [[nodiscard]] AskedJob read_workload(const ModelRequests& requests, std::string_view text);
