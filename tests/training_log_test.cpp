@@ -7,6 +7,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -209,6 +214,7 @@ TEST(TrainingLog, OfMlperfLeavesEvaluationsWithinAnEpochOut) {
   }
   EXPECT_THAT(read_training_log(folder.write("log", log), facts()).epoch_times, ::testing::ElementsAre(2.5, 2.25));
   expect_refusal(folder.write("log", with(log, "7250", "4999")), facts(), "the epoch ends before it begins");
+  expect_refusal(folder.write("log", with(log, "2500", "1999")), facts(), "the evaluation ends before it begins");
 }
 
 TEST(TrainingLog, OfMlperfIsReadBehindPrefixesAndRefusedWhereItContradictsItself) {
@@ -297,6 +303,39 @@ TEST(TrainingLog, OfTensorBoardHasTheMedianOfLoggedIntervals) {
   const auto transformers = read_training_log(sample("transformers.tfevents"), facts());
   EXPECT_NEAR(*transformers.avg_time_sec, 0.18132193088531495 * 16, 1e-9);
   EXPECT_EQ(transformers.test_acc, 0.234375);
+}
+
+/// CRC-32C of RFC 3720, masked as in TensorFlow's record files.
+std::uint32_t masked_checksum(const std::string& bytes) {
+  std::uint32_t crc = 0xFFFFFFFF;
+  for (const char byte : bytes) {
+    crc ^= static_cast<unsigned char>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1U) ^ ((crc & 1U) != 0 ? 0x82F63B78U : 0U);
+  }
+  return std::rotr(~crc, 15) + 0xA282EAD8U;
+}
+
+template <class Number>
+std::string bytes_of(Number number) {
+  std::string bytes(sizeof number, '\0');
+  std::memcpy(bytes.data(), &number, sizeof number);
+  return bytes;
+}
+
+/// A graph or pictures: no scalar is that long. The file is sparse; its record is neither read nor held.
+TEST(TrainingLog, OfTensorBoardPassesOverRecordsThatAreNoScalars) {
+  const TemporaryFolder folder;
+  const std::string log = slurp(sample("lightning.tfevents"));
+  constexpr std::uint64_t length = 2'000'000'000;
+  const std::string head = bytes_of(length);
+  const std::string path = folder.write("events", log + head + bytes_of(masked_checksum(head)));
+  std::filesystem::resize_file(path, log.size() + 12 + length + 4);
+  std::ofstream(path, std::ios::app) << log;  // the same points again
+  EXPECT_EQ(read_training_log(path, facts()).avg_time_sec,
+            read_training_log(folder.write("twice", log + log), facts()).avg_time_sec);
+  std::filesystem::resize_file(path, log.size() + length);  // which its writer did not finish
+  EXPECT_EQ(read_training_log(path, facts()).avg_time_sec,
+            read_training_log(sample("lightning.tfevents"), facts()).avg_time_sec);
 }
 
 TEST(TrainingLog, OfTensorBoardAsksWhatItsStepsCount) {

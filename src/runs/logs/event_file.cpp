@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::size_t length_bytes = 8, checksum_bytes = 4;
 constexpr std::uint64_t max_record_bytes = std::uint64_t{1} << 31U;  // of a message of protocol buffers
+constexpr std::uint64_t most_of_scalars = std::uint64_t{1} << 24U;   // beyond it are graphs, images and sounds
 
 template <class Number>
 Number number_at(std::string_view bytes) {
@@ -49,16 +50,22 @@ class RecordReader {
   explicit RecordReader(const std::string& path)
       : path_(path), in_(path, std::ios::binary), left_(std::filesystem::file_size(path)) {}
 
+  /// The next record that may hold scalars; others are passed over.
   /// @returns false at the end. @throws InputError if a checksum is wrong
   [[nodiscard]] bool next(std::string& record) {
-    std::string head;
-    if (!take(length_bytes + checksum_bytes, head)) return false;
-    const auto length = number_at<std::uint64_t>(head);
-    if (!begins_with_record(head) || length > max_record_bytes) fail();
-    std::string checksum;
-    if (!take(length, record) || !take(checksum_bytes, checksum)) return false;
-    if (masked_checksum(record) != number_at<std::uint32_t>(checksum)) fail();
-    return true;
+    std::string head, checksum;
+    while (take(length_bytes + checksum_bytes, head)) {
+      const auto length = number_at<std::uint64_t>(head);
+      if (!begins_with_record(head) || length > max_record_bytes) fail();
+      if (length > most_of_scalars) {
+        if (!pass_over(length + checksum_bytes)) return false;
+        continue;
+      }
+      if (!take(length, record) || !take(checksum_bytes, checksum)) return false;
+      if (masked_checksum(record) != number_at<std::uint32_t>(checksum)) fail();
+      return true;
+    }
+    return false;
   }
 
   [[noreturn]] void fail() const {
@@ -72,6 +79,13 @@ class RecordReader {
     if (!in_.read(bytes.data(), static_cast<std::streamsize>(size))) {
       throw InputError(fmt::format("{}: cannot be read", path_));
     }
+    left_ -= size;
+    return true;
+  }
+
+  bool pass_over(std::uint64_t size) {
+    if (size > left_) return false;
+    in_.seekg(static_cast<std::streamoff>(size), std::ios::cur);
     left_ -= size;
     return true;
   }

@@ -118,7 +118,9 @@ class MlperfReader {
     } else if (name == "eval_start") {
       eval_start_ = seconds(json);
     } else if (name == "eval_stop" && eval_start_) {
-      eval_sec_ += seconds(json) - *std::exchange(eval_start_, std::nullopt);
+      const double sec = seconds(json) - *std::exchange(eval_start_, std::nullopt);
+      if (sec < 0) throw InputError(place_.prefix() + "the evaluation ends before it begins");
+      eval_sec_ += sec;
     } else if (name == "epoch_stop" && epoch_start_) {
       const double sec = seconds(json) - *std::exchange(epoch_start_, std::nullopt) - eval_sec_;
       if (!(sec > 0)) throw InputError(place_.prefix() + "the epoch ends before it begins");
