@@ -120,6 +120,21 @@ TEST(Aggregator, RunsOfDifferentEnvStayApart) {
   }
 }
 
+/// Kernels pad the names of CPUs with blanks, people write them small.
+TEST(Aggregator, ADeviceIsOneHoweverItIsSpelled) {
+  Aggregator aggregator;
+  for (const char* name : {"AMD EPYC", "amd epyc", "AMD  EPYC", " AMD EPYC "}) {
+    auto run = testing::run_of_epochs({2, 1, 1});
+    run.workload.device = name;
+    run.timestamp_utc += name;
+    aggregator.add(run);
+  }
+  const std::vector<AggregateRow> rows = aggregator.rows();
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].n, 4);
+  EXPECT_EQ(rows[0].workload.device, "AMD EPYC");
+}
+
 TEST(Aggregator, ARowWhoseRunsCannotScatterSoIsRefused) {
   const TemporaryFolder folder;
   const AggregateRow good = row_of({run_of_epochs({9, 1, 1}), run_of_epochs({9, 3, 3})});

@@ -84,6 +84,16 @@ RunFigures figures_of(const Run& run, Aggregator::Label label) {
   return figures;
 }
 
+/// Names of devices differ in more than capital letters.
+std::string with_small_device(std::string key) {
+  constexpr std::string_view field = ";device=";
+  const std::size_t begin = std::min(key.find(field), key.size());
+  for (std::size_t i = std::min(begin + field.size(), key.size()); i < key.size() && key[i] != ';'; ++i) {
+    if (key[i] >= 'A' && key[i] <= 'Z') key[i] = static_cast<char>(key[i] - 'A' + 'a');
+  }
+  return key;
+}
+
 }  // namespace
 
 std::optional<Rejection> RunGroup::add(const Run& run, Aggregator::Label label) {
@@ -156,12 +166,13 @@ AggregateRow RunGroup::row() const {
 }
 
 std::size_t RunGroups::index_of(const Workload& workload, const std::string& env) {
-  const auto [found, is_new] = index_.emplace(workload.key() + '\n' + env, groups_.size());
+  const std::string written = workload.key() + '\n' + env;
+  const auto [found, is_new] = index_.emplace(with_small_device(written), groups_.size());
   if (is_new) {
     RunGroup& group = groups_.emplace_back();
     group.workload = workload;
     group.env = env;
-    group.key_hash = fnv1a(found->first);
+    group.key_hash = fnv1a(written);
   }
   return found->second;
 }

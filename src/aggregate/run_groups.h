@@ -45,7 +45,8 @@ struct RunGroup {
   [[nodiscard]] AggregateRow row() const;  ///< @throws InputError if its runs differ in parameters
 };
 
-/// Groups by key and env.
+/// Groups by key and env. A device whose name differs only in capital letters is the same one, under the name that came
+/// first.
 class RunGroups {
  public:
   [[nodiscard]] std::size_t index_of(const Workload& workload, const std::string& env);  ///< adds the group if needed
@@ -55,7 +56,7 @@ class RunGroups {
 
  private:
   std::vector<RunGroup> groups_;
-  std::unordered_map<std::string, std::size_t> index_;  // by key and env
+  std::unordered_map<std::string, std::size_t> index_;  // by key with a small device, and env
 };
 
 }  // namespace perfpred

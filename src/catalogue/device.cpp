@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <map>
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
@@ -60,13 +61,31 @@ void set_kind(Device& device, std::string_view text, const ValuePlace& place) {
 /// An architecture with the catalogue's spelling, if it begins as one of the catalogue's but for case and punctuation
 /// (`ampere`, `CDNA 3`): what depends on it compares texts.
 std::string canonical_arch(const std::string& arch) {
+  static const std::map<std::string, std::string> known = [] {  // by their bare() spelling
+    std::map<std::string, std::string> archs;
+    for (const Device& device : built_in_devices().devices()) archs.emplace(bare(device.arch), device.arch);
+    return archs;
+  }();
   const std::string begin = bare(arch);
+  std::size_t letters = 0;
   std::string_view longest;
-  for (const Device& device : built_in_devices().devices()) {
-    const std::string known = bare(device.arch);
-    if (known.size() > bare(longest).size() && begin.starts_with(known)) longest = device.arch;
+  for (const auto& [name, written] : known) {
+    if (name.size() <= letters || !begin.starts_with(name)) continue;
+    letters = name.size();
+    longest = written;
   }
   return longest.empty() || arch.starts_with(longest) ? arch : std::string(longest);
+}
+
+/// As kernels pad the names of CPUs: without the blanks around it, and one in place of several.
+std::string with_single_blanks(std::string_view name) {
+  std::string text;
+  for (const char c : name) {
+    const bool blank = c == ' ' || c == '\t';
+    if (!blank || (!text.empty() && text.back() != ' ')) text.push_back(blank ? ' ' : c);
+  }
+  if (text.ends_with(' ')) text.pop_back();
+  return text;
 }
 
 /// @throws InputError for a user's device whose name files cannot hold, or means another device
@@ -116,6 +135,7 @@ std::vector<Device> read_devices(CsvReader& csv, bool own) {
     Device device;
     table.read(csv, device);
     if (own) {
+      device.name = with_single_blanks(device.name);
       check_name(device, csv.place("name"));
       device.arch = canonical_arch(device.arch);
     }
@@ -129,10 +149,13 @@ std::vector<Device> read_devices(CsvReader& csv, bool own) {
 }
 
 /// Adds a device, or replaces the one of its name, whose spelling and aliases stay: files have them.
-void put(std::vector<Device>& devices, Device device) {
-  const auto known = std::find_if(devices.begin(), devices.end(),
-                                  [&device](const Device& d) { return bare(d.name) == bare(device.name); });
-  if (known == devices.end()) {
+/// @param places  where devices of a name or alias are, in the order of DeviceCatalogue::make_index()
+template <class Index>
+void put(std::vector<Device>& devices, const Index& places, Device device) {
+  const std::string name = bare(device.name);
+  const auto found = places.find(name);
+  Device* known = found == places.end() || found->second.empty() ? nullptr : &devices[found->second.front()];
+  if (known == nullptr || bare(known->name) != name) {
     devices.push_back(std::move(device));
     return;
   }
@@ -367,7 +390,7 @@ std::vector<Device> read_own_devices(const std::string& path) {
 
 std::vector<std::string> DeviceCatalogue::add(const std::string& path) {
   CsvReader csv(path);
-  for (Device& device : read_devices(csv, true)) put(devices_, std::move(device));
+  for (Device& device : read_devices(csv, true)) put(devices_, index_, std::move(device));
   make_index();
   return unread_columns(csv);
 }
@@ -375,8 +398,9 @@ std::vector<std::string> DeviceCatalogue::add(const std::string& path) {
 void DeviceCatalogue::add(Device device) {
   check_device(device);
   check_balance(device, {});
+  device.name = with_single_blanks(device.name);
   device.arch = canonical_arch(device.arch);
-  put(devices_, std::move(device));
+  put(devices_, index_, std::move(device));
   make_index();
 }
 
@@ -454,7 +478,7 @@ void keep_own(std::vector<Device>& kept, Device device) {
 
 std::string canonical_device(std::string_view name) {
   const ResolvedDevice known = built_in_devices().resolve(name);
-  return known.origin == DeviceOrigin::row ? known.device->name : std::string(name);
+  return known.origin == DeviceOrigin::row ? known.device->name : with_single_blanks(name);
 }
 
 std::optional<std::string> find_name(const ResolvedDevice& asked, const std::set<std::string>& names) {
@@ -532,8 +556,7 @@ const std::string& cpu_model_name() {
     while (std::getline(file, line)) {
       const std::size_t colon = line.find(':');
       if (line.starts_with("model name") && colon != std::string::npos) {
-        const std::size_t begin = line.find_first_not_of(" \t", colon + 1);
-        return begin == std::string::npos ? std::string() : line.substr(begin);
+        return with_single_blanks(std::string_view(line).substr(colon + 1));
       }
     }
     return {};
