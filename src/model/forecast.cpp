@@ -72,6 +72,12 @@ Quantiles step_of(const Workload& workload, const Quantiles& epoch,
   return scaled(predict(whole), 1 / static_cast<double>(steps.full));
 }
 
+/// Of the samples of a step those that step_of() times.
+double share_of_step(const Workload& workload) {
+  const EpochSteps steps = epoch_steps(workload);
+  return steps.full > 0 || is_captured_step(workload.network) ? 1 : steps.by_samples();
+}
+
 /// What follows from an epoch's time.
 Forecast priced(const Prediction& prediction, const Workload& workload, const JobTerms& terms) {
   Forecast job;
@@ -140,7 +146,7 @@ void add_limits(Forecast& job, const OpGraph& neutral, const ExecutedStep& step,
   const auto at_peak_of = [&](const OpGraph& graph) { return products_at_peak(graph, device, workload.precision); };
   const std::optional<double> at_peak =
       workload.checkpoint > 0 ? at_peak_of(without_checkpoints(workload)->graph()) : at_peak_of(neutral);
-  if (at_peak) job.mfu = *at_peak / job.step_sec.p50;
+  if (at_peak) job.mfu = *at_peak * share_of_step(workload) / job.step_sec.p50;
   if (job.bound) return;
   if (const auto limits = limits_if_known(device, step, workload.precision)) job.bound = limits->bound;
 }

@@ -36,14 +36,17 @@ constexpr std::size_t shown_ops = 10;
 /// and of others (docs/notes/optime.md, Runs that correct the op model).
 constexpr MachineEffects unknown_deviation = {0.5, 0.4, 0.3}, known_deviation = {0.05, 0.05, 0.1};
 
-/// @throws InputError for counts that a caller gave an operator and that none has
+/// @throws InputError for a step that is too large, or counts that a caller gave an operator and that none has
 void check_counts(const OpGraph& step) {
   const auto fits = [](double count) { return count >= 0 && count <= max_counted; };
   for (const Op& op : step.ops()) {
     const auto read = static_cast<double>(op.bytes_read), written = static_cast<double>(op.bytes_written);
     if (fits(op.flops) && fits(read) && fits(written)) continue;
-    throw InputError(fmt::format("operator \"{}\": {} FLOPs, {} bytes read, {} bytes written: not between 0 and {}",
-                                 step.name(op), op.flops, read, written, max_counted));
+    const bool too_large = std::max({op.flops, read, written}) > max_counted;
+    throw InputError(fmt::format(
+        "{}operator \"{}\" has {:.3g} FLOPs, {:.3g} bytes read, {:.3g} bytes written, which are "
+        "not between 0 and {}",
+        too_large ? "the step is too large: its " : "", step.name(op), op.flops, read, written, max_counted));
   }
 }
 

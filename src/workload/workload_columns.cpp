@@ -84,7 +84,7 @@ void check_input(const Workload& w) {
     throw InputError("input is not a list of positive sizes");
   }
   if (w.input.size() >= Shape::max_rank)
-    throw InputError(fmt::format("input {} has too many sizes", shape_text(w.input)));
+    throw InputError(fmt::format("input {} has too many sizes", shown(shape_text(w.input))));
   constexpr std::int64_t longest = std::int64_t{1} << 22;  // of a sequence: four times the longest context for sale
   if (w.input.size() == 1 && w.input[0] > longest) {
     throw InputError(fmt::format("input {} is not a sequence length from 1 to {}", w.input[0], longest));
@@ -240,7 +240,12 @@ std::vector<WorkloadColumn> make_columns() {
             {.how = Why::other_precision}),
       field("layout", &W::layout, parse_layout, "nchw or nhwc", {.how = Why::other_layout}),
       field("cuda_graph", &W::cuda_graph, parse_flag, "0 or 1", {.how = Why::other_layout}),
-      field("device", &W::device, [](std::string_view t) { return DeviceName(t); }, "name of the device",
+      field("device", &W::device,
+            [](std::string_view t) {
+              check_text("device", t);  // before it becomes a name of the catalogue, which has letters and digits alone
+              return DeviceName(t);
+            },
+            "name of the device",
             {.how = Why::other_device, .check = [](const W& w) { check_text("device", w.device); }}),
       field("threads", &W::threads, positive_int, "CPU threads",
             {.how = Why::other_device, .check = [](const W& w) { check_least("threads", w.threads.value_or(1), 1); }}),

@@ -291,6 +291,45 @@ TEST(CpuOfThisMachine, AFolderThatHoldsNothingOfUseIsSaidInALine) {
   EXPECT_THAT(finished.err, HasSubstr("the rates are not kept: "));
 }
 
+TEST_F(PredictProgram, AnUpdateOfTooManySamplesIsRefusedThroughEveryDoor) {
+  const std::string huge = "4611686018427387904", why = "accumulate " + huge + " is too large";
+  const std::vector<std::string> job = {"--network", "resnet50", "--batch-size", "8", "--device", "T4"};
+  std::vector<std::string> option = {testing::program("predict"), "--accumulate", huge};
+  option.insert(option.end(), job.begin(), job.end());
+  expect_refusal(testing::spawn(option), 2, why);
+  const std::string table =
+      folder_->write("huge.csv", "network,batch_size,device,accumulate\nresnet50,8,T4," + huge + "\nresnet50,8,T4,2\n");
+  const Finished rows = testing::spawn({testing::program("predict"), "--configs", table});
+  EXPECT_EQ(rows.exit_code, 0) << rows.err;
+  EXPECT_THAT(rows.err, AllOf(HasSubstr("1 of 2 rows have no answer"), HasSubstr(why)));
+  const std::string request = R"({"network":"resnet50","batch_size":8,"device":"T4","fit_advice":false)";
+  const Finished lines =
+      testing::spawn({testing::program("predict"), "--jsonl"},
+                     request + ",\"id\":1,\"accumulate\":" + huge + "}\n" + request + ",\"id\":2}\n");
+  EXPECT_EQ(lines.exit_code, 0) << lines.err;
+  EXPECT_THAT(lines.out, AllOf(HasSubstr(why), HasSubstr("\"id\":1"), HasSubstr("\"id\":2,\"images_per_sec\"")));
+  const std::string runs = folder_->write("huge_agg.csv",
+                                          "depth,base_filters,batch_size,params,n,steps_per_epoch,avg_time_mean,"
+                                          "avg_time_std,thr_mean,thr_std,acc_mean,acc_std,network,device,accumulate\n"
+                                          ",,8,25557032,1,782,5.1,0,9715,0,,,resnet50,T4," +
+                                              huge + "\n");
+  expect_refusal(
+      testing::spawn({testing::program("evaluate"), "--model", folder_->file("model.json"), "--measured", runs}), 2,
+      why);
+}
+
+/// With a batch larger than the epoch its only step is smaller: it does not compute more than the device can.
+TEST_F(PredictProgram, UtilisationIsOfTheSamplesThatAStepHas) {
+  const auto mfu = [](const std::string& batch, const std::string& images) {
+    return testing::answer({testing::program("predict"), "--network", "resnet50", "--device", "A100-80GB-PCIe",
+                            "--precision", "bf16", "--batch-size", batch, "--train-images", images})
+        .at("mfu")
+        .get<double>();
+  };
+  EXPECT_NEAR(mfu("1024", "64"), mfu("64", "64"), 0.05 * mfu("64", "64"));
+  EXPECT_LT(mfu("65536", "64"), 1);
+}
+
 TEST_F(PredictProgram, ARequestNamesItsSizes) {
   for (const std::string table : {"network,batch_size\ncifar_cnn,32\n", "network\nsqueezenet1_1\n", "hello\nworld\n"}) {
     const Finished finished = predict({"--configs", folder_->write("sizes.csv", table)});
