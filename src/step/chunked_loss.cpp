@@ -15,10 +15,15 @@ namespace {
 constexpr std::int64_t max_chunks = 10'000;
 
 /// Rows of a chunk, as Liger's ops/fused_linear_cross_entropy.py chooses them: their logits take about as much memory
-/// as the operands of all rows.
+/// as the operands of all rows. @throws InputError for too many chunks
 std::int64_t chunk_rows(std::int64_t rows, std::int64_t words, std::int64_t width) {
-  return static_cast<std::int64_t>(
+  const auto chunk = static_cast<std::int64_t>(
       std::bit_ceil(static_cast<std::uint64_t>(parts_needed(rows, parts_needed(words, width)))));
+  if (const std::int64_t chunks = parts_needed(rows, chunk); chunks > max_chunks) {
+    throw InputError(fmt::format("loss chunked takes {} chunks of {} positions, with {} words to {} units: at most {}",
+                                 chunks, chunk, words, width, max_chunks));
+  }
+  return chunk;
 }
 
 }  // namespace
@@ -40,10 +45,6 @@ void StepBuilder::chunked_loss() {
     if (sum != no_tensor) add_op(OpKind::fill, {}, {sum});
   }
   const std::int64_t chunk = chunk_rows(rows, words, width);
-  if (const std::int64_t chunks = parts_needed(rows, chunk); chunks > max_chunks) {
-    throw InputError(fmt::format("loss chunked takes {} chunks of {} positions, with {} words to {} units: at most {}",
-                                 chunks, chunk, words, width, max_chunks));
-  }
   for (std::int64_t first = 0; first < rows; first += chunk) {
     const std::int64_t count = std::min(chunk, rows - first);
     const TensorId part = view(x, {count, width});

@@ -60,6 +60,10 @@ void check_terms(const AskedJob& asked, bool has_prices, std::string_view of_epo
   if (has_prices && !asked.terms.job.price_per_hour) check_priced(asked.terms.prices, {asked.workload.device});
 }
 
+bool is_passed_over(const std::string& name, const nlohmann::json& value, bool has_terms) {
+  return value.is_null() || (name == id_key && has_terms);
+}
+
 /// @param known  the terms that the request may have
 AskedJob read(const ModelRequests& requests, const nlohmann::json& request, const AskedTerms& terms,
               std::span<const Term> known) {
@@ -71,7 +75,7 @@ AskedJob read(const ModelRequests& requests, const nlohmann::json& request, cons
   for (const auto& item : request.items()) {
     const std::string& name = item.key();
     const nlohmann::json& value = item.value();
-    if (value.is_null() || (name == id_key && !known.empty())) continue;
+    if (is_passed_over(name, value, !known.empty())) continue;
     if (name == "prices" && !known.empty()) {
       asked.terms.prices = prices_of(value, requests.catalogue());
       continue;
