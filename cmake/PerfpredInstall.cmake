@@ -54,9 +54,10 @@ foreach(package IN ITEMS perfpred perfpred-core)
   configure_file(cmake/${package}.pc.in ${package}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
-install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE THIRD_PARTY.md README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # What python/pyproject.toml puts into a wheel beside the package: the library alone, which has the standard model and
-# the device catalogue inside, and what their data asks to be said.
+# the device catalogue inside, and what its data and the software in it ask to be said.
 install(FILES $<TARGET_FILE:perfpred_c> DESTINATION . RENAME libperfpred.so COMPONENT python EXCLUDE_FROM_ALL)
-install(FILES data/devices.NOTICE data/standard_ops.NOTICE LICENSE DESTINATION . COMPONENT python EXCLUDE_FROM_ALL)
+install(FILES data/devices.NOTICE data/standard_ops.NOTICE LICENSE THIRD_PARTY.md
+        DESTINATION . COMPONENT python EXCLUDE_FROM_ALL)
