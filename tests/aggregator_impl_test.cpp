@@ -264,7 +264,7 @@ TEST(Aggregator, RefusesWhatCannotBeSummedOrBelongsNotTogether) {
   expect_refused([](auto& run) { run.epoch_rel_sem = -0.1; });
   // What read_runs() refuses, too.
   expect_refused([](auto& run) { run.test_acc = 1.5; });
-  expect_refused([](auto& run) { run.params = 0; });
+  expect_refused([](auto& run) { run.params = -1; });
   expect_refused([](auto& run) { run.epochs = -5; });
   expect_refused([](auto& run) { run.step_cv = INFINITY; });
   expect_refused([](auto& run) { run.avg_time_sec = std::nullopt; });

@@ -77,7 +77,7 @@ TEST(TimeRegressor, ObservingMovesThePredictionAndRejectsOutliers) {
       model.observe(std::vector<perfpred::Run>{contended, unequal, elsewhere, failed});
   ASSERT_EQ(refused.size(), 4U);
   EXPECT_THAT(refused[0].reason, ::testing::HasSubstr("standard deviations"));
-  EXPECT_EQ(refused[2].reason, "other_device");
+  EXPECT_THAT(refused[2].reason, ::testing::StartsWith("other_device"));
   EXPECT_DOUBLE_EQ(model.predict(seen).time_sec.p50, before);
 
   const std::uint64_t old_id = model.predict(seen).model_id;
@@ -116,8 +116,32 @@ TEST(TimeRegressor, ObservingWithoutRunsSaysWhyADeviceIsNotLearned) {
   loose.workload.device = "T4";
   const std::vector<RejectedRun> refused = model.observe(std::vector<perfpred::Run>{unknown, loose});
   ASSERT_EQ(refused.size(), 2U);
-  EXPECT_EQ(refused[0].reason, "other_device");
+  EXPECT_THAT(refused[0].reason, ::testing::StartsWith("other_device: "));
+  EXPECT_THAT(refused[0].reason, ::testing::HasSubstr("--device-file")) << "what to do";
   EXPECT_EQ(refused[1].reason, "other_precision");
+}
+
+TEST(TimeRegressor, ObservingOnACpuWithoutRatesSaysHowTheyAreMeasured) {
+  TimeRegressor model = TimeRegressor::standard();
+  perfpred::Run run = run_of(Workload::cifar_cnn(4, 64, 700), 2);
+  run.workload.precision = Precision::fp32;
+  run.workload.device = Device::this_cpu().name;
+  run.workload.threads = 1;
+  const std::vector<RejectedRun> refused = model.observe(std::vector<perfpred::Run>{run});
+  ASSERT_EQ(refused.size(), 1U);
+  EXPECT_THAT(refused[0].reason, ::testing::StartsWith("other_device: "));
+  EXPECT_THAT(refused[0].reason, ::testing::HasSubstr("perfpred-devices --measure"));
+}
+
+/// Two runs that nobody gave a time stamp are two runs.
+TEST(TimeRegressor, RunsWithoutATimeStampAreNew) {
+  TimeRegressor model = TimeRegressor::fit(made_up_rows());
+  perfpred::Run run = run_of(Workload::cifar_cnn(4, 64, 700), model.predict(Workload::cifar_cnn(4, 64, 700)).time_sec.p50);
+  EXPECT_TRUE(model.observe(std::vector<perfpred::Run>{run}).empty());
+  EXPECT_EQ(model.observe(std::vector<perfpred::Run>{run}).size(), 1U) << "the same time stamp";
+  run.timestamp_utc.clear();
+  EXPECT_TRUE(model.observe(std::vector<perfpred::Run>{run, run}).empty());
+  EXPECT_TRUE(model.observe(std::vector<perfpred::Run>{run}).empty());
 }
 
 TEST(TimeRegressor, ObservingRejectsARunThatItCannotDescribe) {

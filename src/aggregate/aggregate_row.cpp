@@ -75,8 +75,9 @@ Columns<R> figure_columns(bool of_reference) {
 /// The row's own columns of the reference collection, all mandatory.
 Columns<R> reference_columns() {
   Columns<R> columns = {
-      {"params", [](R& r, std::string_view t, const ValuePlace& p) { r.params = parse_positive_integer(t, p); },
-       [](const R& r) { return std::to_string(r.params); }, false, true},
+      {"params",
+       [](R& r, std::string_view t, const ValuePlace& p) { r.params = t.empty() ? 0 : parse_positive_integer(t, p); },
+       [](const R& r) { return r.params > 0 ? std::to_string(r.params) : std::string(); }, false, true},
       {"n", [](R& r, std::string_view t, const ValuePlace& p) { r.n = count(t, p); },
        [](const R& r) { return std::to_string(r.n); }, false, true},
       {"steps_per_epoch",

@@ -101,8 +101,7 @@ std::optional<Rejection> RunGroup::add(const Run& run, Aggregator::Label label) 
     throw_bad_value({{}, 0, "epoch_rel_sem"}, number_text(run.epoch_rel_sem), "at most 1e50");
   }
   const auto [seconds, images_per_sec, rejection] = figures_of(run, label);
-  min_params = min_params == 0 ? run.params : std::min(min_params, run.params);
-  max_params = std::max(max_params, run.params);
+  take_params(run.params, run.params);
   if (rejection) ++n_rejected;
   oom = oom || rejection == Rejection::oom;
   if (!seconds || !counts(rejection.has_value(), kept)) return rejection;
@@ -118,15 +117,20 @@ std::optional<Rejection> RunGroup::add(const Run& run, Aggregator::Label label) 
   return rejection;
 }
 
+void RunGroup::take_params(std::int64_t least, std::int64_t most) {
+  if (most == 0) return;  // unknown
+  min_params = min_params == 0 ? least : std::min(min_params, least);
+  max_params = std::max(max_params, most);
+}
+
 void RunGroup::keep() {
   if (!kept) time = throughput = accuracy = epoch_rel_variance = Moments();
   kept = true;
 }
 
 void RunGroup::merge(const RunGroup& other) {
-  if (other.max_params == 0) return;  // it has no runs
-  min_params = min_params == 0 ? other.min_params : std::min(min_params, other.min_params);
-  max_params = std::max(max_params, other.max_params);
+  if (other.n_rejected == 0 && other.time.n == 0) return;  // it has no runs
+  take_params(other.min_params, other.max_params);
   n_rejected += other.n_rejected;
   oom = oom || other.oom;
   if (other.kept) keep();

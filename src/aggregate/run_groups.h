@@ -41,6 +41,7 @@ struct RunGroup {
   /// @throws InputError if a time or a throughput is too large or small to be summed
   std::optional<Rejection> add(const Run& run, Aggregator::Label label);
   void merge(const RunGroup& other);
+  void take_params(std::int64_t least, std::int64_t most);  ///< 0: unknown
   void keep();                             ///< forgets the rejected runs that have stood in for kept ones
   [[nodiscard]] AggregateRow row() const;  ///< @throws InputError if its runs differ in parameters
 };

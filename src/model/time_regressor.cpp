@@ -95,6 +95,18 @@ std::variant<AggregateRow, std::string> row_of(const Run& run) {
   return one.rows().front();
 }
 
+/// Why no model learns a workload, and for a device what would make it known.
+std::string told(DomainViolation reason, const ResolvedDevice& device) {
+  std::string text(to_string(reason));
+  if (reason != DomainViolation::other_device) return text;
+  try {
+    (void)device.rated();
+    return text;
+  } catch (const InputError& error) {
+    return fmt::format("{}: {}", text, error.what());
+  }
+}
+
 /// Teaches a model's state runs, and remembers why it did not take some of them.
 class Observation {
  public:
@@ -139,8 +151,9 @@ class Observation {
                         [&](const Group& one) { return same_group(one.example, workload); });
   }
 
-  /// Whether this is the first time that the run is seen.
+  /// Whether this is the first time that the run is seen, as far as one without a time stamp can be told from others.
   bool is_new(const Run& run, const std::string& key) {
+    if (run.timestamp_utc.empty()) return true;
     const std::string stamp = as_utf8(run.timestamp_utc);  // as a model file holds it
     const auto known = state_.fitted.find(key);
     if (known != state_.fitted.end()) {
@@ -166,7 +179,7 @@ class Observation {
       lesson.places.push_back(i);
       return std::nullopt;
     }
-    if (!by_ops) return std::string(to_string(state_.route(row.workload, device).reason));
+    if (!by_ops) return told(state_.route(row.workload, device).reason, device);
     if (state_.ops->is_outlier(row, device)) return "outlier";
     of_ops_.rows.push_back(std::move(row));
     of_ops_.places.push_back(i);
@@ -180,7 +193,7 @@ class Observation {
     FittedRow& fitted = state_.fitted[key];
     ++fitted.n;
     fitted.sec += (sec - fitted.sec) / static_cast<double>(fitted.n);
-    fitted.observed.push_back(as_utf8(run.timestamp_utc));
+    if (!run.timestamp_utc.empty()) fitted.observed.push_back(as_utf8(run.timestamp_utc));
     group.cover(run.workload, modelled);
     state_.training_set_id += set_id(std::span(&row, 1));
     state_.model_id = fnv1a(fmt::format("{} {} {}", state_.model_id, key, number_text(sec)));

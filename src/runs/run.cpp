@@ -18,6 +18,8 @@
 namespace perfpred {
 namespace {
 
+constexpr std::string_view described_table = "runs.csv; logs of other software are for --from, in Python from_logs";
+
 constexpr auto timings = enumerator_names<Timing::steps>;
 constexpr auto outcomes = enumerator_names<Outcome::untrusted>;
 
@@ -31,7 +33,7 @@ Enum parse_word(const std::array<std::string_view, n>& words, std::string_view t
 }
 
 void read_epochs(Run& run, std::string_view text, const ValuePlace& place) {
-  const std::int64_t value = parse_integer(text, place);
+  const std::int64_t value = text.empty() ? 0 : parse_integer(text, place);
   if (value < 0 || value > std::numeric_limits<int>::max()) throw_bad_value(place, text, "a count");
   run.epochs = static_cast<int>(value);
 }
@@ -54,7 +56,16 @@ void read_drift(Run& run, std::string_view text, const ValuePlace& place) {
   run.drift = text.empty() ? std::nullopt : std::optional(parse_flag(text, place));
 }
 
-/// The run's own columns of the reference collection, all mandatory: those before the sizes of its workload ...
+void read_params(Run& run, std::string_view text, const ValuePlace& place) {
+  run.params = text.empty() ? 0 : parse_positive_integer(text, place);
+}
+
+void read_epoch_times(Run& run, std::string_view text, const ValuePlace& place) {
+  parse_seconds_list(text.empty() ? "[]" : text, place, run.epoch_times);
+}
+
+/// The run's own columns of the reference collection, which recorded files have: those before the sizes of its
+/// workload ...
 const Columns<Run>& first_columns() {
   static const Columns<Run> columns = {text("timestamp_utc", &Run::timestamp_utc, true),
                                        text("framework", &Run::framework, true)};
@@ -65,11 +76,9 @@ const Columns<Run>& first_columns() {
 const Columns<Run>& result_columns() {
   static const Columns<Run> columns = {
       {"epochs", read_epochs, [](const Run& r) { return std::to_string(r.epochs); }, false, true},
-      {"params", [](Run& r, std::string_view t, const ValuePlace& p) { r.params = parse_positive_integer(t, p); },
-       [](const Run& r) { return std::to_string(r.params); }, false, true},
-      {"epoch_times_json",
-       [](Run& r, std::string_view t, const ValuePlace& p) { parse_seconds_list(t, p, r.epoch_times); },
-       epoch_times_text, false, true},
+      {"params", read_params, [](const Run& r) { return r.params > 0 ? std::to_string(r.params) : std::string(); },
+       false, true},
+      {"epoch_times_json", read_epoch_times, epoch_times_text, false, true},
       number("avg_time_sec", &Run::avg_time_sec, true),
       number("images_per_sec", &Run::images_per_sec, true),
       number("test_acc", &Run::test_acc, true),
@@ -112,7 +121,7 @@ const Columns<Run>& our_columns() {
 }
 
 /// In the order of runs.csv.
-const std::vector<std::string_view>& mandatory_columns() {
+const std::vector<std::string_view>& recorded_columns() {
   static const std::vector<std::string_view> names = [] {
     std::vector<std::string_view> all;
     for (const Column<Run>& column : first_columns()) all.push_back(column.name);
@@ -123,6 +132,13 @@ const std::vector<std::string_view>& mandatory_columns() {
     return all;
   }();
   return names;
+}
+
+std::vector<Run> all_runs(CsvReader csv) {
+  RunParser parser(csv.header(), csv.path() + ":1");
+  std::vector<Run> runs;
+  while (csv.next()) runs.push_back(parser.parse(csv.fields(), csv.place("")));
+  return runs;
 }
 
 void check(const Run& run, ValuePlace place) {
@@ -150,17 +166,26 @@ const Columns<Run>& run_table() {
   return table;
 }
 
+void require_recorded_columns(const std::vector<std::string>& header, const std::string& where) {
+  require_columns(header, where, recorded_columns(), described_table);
+}
+
 RunParser::RunParser(const std::vector<std::string>& header, const std::string& where) : width_(header.size()) {
   std::vector<std::string> names = header;
   // The reference collection names this column after its framework.
   if (std::find(names.begin(), names.end(), "framework") == names.end())
     std::replace(names.begin(), names.end(), std::string("tf_version"), std::string("framework"));
-  require_columns(names, where, mandatory_columns(),
-                  "runs.csv; logs of other software are for --from, in Python from_logs");
   const auto index_of = [&names](std::string_view name) {
     const auto found = std::find(names.begin(), names.end(), name);
     return found != names.end() ? static_cast<std::size_t>(found - names.begin()) : missing;
   };
+  if (index_of("batch_size") == missing) key_ = index_of("key");
+  if (index_of("avg_time_sec") == missing && index_of("epochs") != missing) seconds_ = index_of("seconds");
+  std::vector<std::string_view> needed;
+  if (key_ == missing) needed.emplace_back("batch_size");
+  if (seconds_ == missing) needed.emplace_back("avg_time_sec");
+  require_columns(names, where, needed, described_table);
+  if (key_ != missing) grouping_.push_back(key_);
   for (const Columns<Run>* columns : {&first_columns(), &result_columns(), &our_columns()}) {
     for (const Column<Run>& column : *columns) {
       const std::size_t index = index_of(column.name);
@@ -187,11 +212,7 @@ const Run& RunParser::parse(std::span<const std::string_view> fields, ValuePlace
   }
   const auto known = groups_.find(group_text_);
   if (known == groups_.end()) {
-    Workload workload = unstated_workload();
-    for (std::size_t i = 0; i < texts_.size(); ++i) {
-      texts_[i] = workload_[i] == missing ? std::string_view() : fields[workload_[i]];
-    }
-    set_fields(workload, texts_, place);
+    Workload workload = workload_of(fields, place);
     run_.workload = workload;
     group_ = groups_.emplace(group_text_, workloads_.size()).first->second;
     workloads_.push_back(std::move(workload));
@@ -203,16 +224,40 @@ const Run& RunParser::parse(std::span<const std::string_view> fields, ValuePlace
     place.name = column->name;
     column->set(run_, fields[i], place);
   }
+  if (seconds_ != missing) share_seconds(fields[seconds_], place);
   check(run_, place);
   return run_;
 }
 
-std::vector<Run> read_runs(const std::string& path) {
-  CsvReader csv(path);
-  RunParser parser(csv.header(), path + ":1");
-  std::vector<Run> runs;
-  while (csv.next()) runs.push_back(parser.parse(csv.fields(), csv.place("")));
-  return runs;
+Workload RunParser::workload_of(std::span<const std::string_view> fields, ValuePlace place) {
+  if (key_ != missing) {
+    try {
+      return Workload::from_key(fields[key_]);
+    } catch (const InputError& error) {
+      throw InputError(place.prefix() + error.what());
+    }
+  }
+  Workload workload = unstated_workload();
+  for (std::size_t i = 0; i < texts_.size(); ++i) {
+    texts_[i] = workload_[i] == missing ? std::string_view() : fields[workload_[i]];
+  }
+  set_fields(workload, texts_, place);
+  return workload;
+}
+
+void RunParser::share_seconds(std::string_view text, ValuePlace place) {
+  run_.avg_time_sec = std::nullopt;
+  if (text.empty()) return;
+  place.name = "epochs";
+  if (run_.epochs < 1) throw_bad_value(place, std::to_string(run_.epochs), "a positive integer (seconds is given)");
+  place.name = "seconds";
+  run_.avg_time_sec = parse_positive(text, place) / run_.epochs;
+}
+
+std::vector<Run> read_runs(const std::string& path) { return all_runs(CsvReader(path)); }
+
+std::vector<Run> read_runs_text(const std::string& name, std::string_view text) {
+  return all_runs(CsvReader::from_text(name, text));
 }
 
 void check_run(const Run& run) {
@@ -222,7 +267,7 @@ void check_run(const Run& run) {
   };
   run.workload.validate();
   if (run.epochs < 0) throw_bad_value({{}, 0, "epochs"}, std::to_string(run.epochs), "a count");
-  if (run.params < 1) throw_bad_value({{}, 0, "params"}, std::to_string(run.params), "a positive integer");
+  if (run.params < 0) throw_bad_value({{}, 0, "params"}, std::to_string(run.params), "a positive integer");
   for (const double sec : run.epoch_times) check_number("the time of an epoch", sec);
   for (const Column<Run>& column : run_table()) {
     if (column.number != nullptr && run.*column.number) check_number(column.name, *(run.*column.number));

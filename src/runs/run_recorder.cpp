@@ -27,7 +27,7 @@ constexpr std::size_t block = 1 << 16;
 std::vector<std::string> columns_of(std::string_view head, const std::string& path) {
   std::vector<std::string> columns = CsvReader::from_text(path, head).header();
   std::replace(columns.begin(), columns.end(), std::string("tf_version"), std::string("framework"));
-  (void)RunParser(columns, path + ":1");  // refuses a header that lacks a mandatory column
+  require_recorded_columns(columns, path + ":1");
   return columns;
 }
 

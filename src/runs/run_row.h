@@ -21,6 +21,9 @@ namespace perfpred {
 [[nodiscard]] const std::vector<std::string>& run_columns();    ///< header of runs.csv, in order
 [[nodiscard]] std::vector<std::string> run_fields(const Run&);  ///< a row, unquoted, in that order
 
+/// read_runs() of a text in memory, which messages call `name`.
+[[nodiscard]] std::vector<Run> read_runs_text(const std::string& name, std::string_view text);
+
 /// @throws InputError, which names the column, for a run that read_runs() would not accept
 void check_run(const Run& run);
 
@@ -28,10 +31,15 @@ void check_run(const Run& run);
 [[nodiscard]] Run run_from_fields(const std::vector<std::string>& columns, const std::vector<std::string>& fields,
                                   const std::string& where);
 
+/// @throws InputError, `where: ...`, if a column is missing that files of RunRecorder have
+void require_recorded_columns(const std::vector<std::string>& header, const std::string& where);
+
 /// Reads the rows of one runs.csv.
 class RunParser {
  public:
-  /// @throws InputError, `where: ...`, if a mandatory column is missing
+  /// A table without `batch_size` has `key`, and one without `avg_time_sec` has `seconds`, of all its `epochs`
+  /// together.
+  /// @throws InputError, `where: ...`, if it has neither
   RunParser(const std::vector<std::string>& header, const std::string& where);
 
   /// The run of one row; valid until the next call.
@@ -44,6 +52,9 @@ class RunParser {
   [[nodiscard]] std::size_t group() const { return group_; }
 
  private:
+  [[nodiscard]] Workload workload_of(std::span<const std::string_view> fields, ValuePlace place);
+  void share_seconds(std::string_view text, ValuePlace place);
+
   struct Field {
     std::size_t index;
     const Column<Run>* column;
@@ -51,7 +62,8 @@ class RunParser {
   static constexpr auto missing = static_cast<std::size_t>(-1);
 
   std::size_t width_;
-  std::vector<std::size_t> workload_;  // indices of the fields of a workload
+  std::size_t key_ = missing, seconds_ = missing;  // indices, where the table says them in place of other columns
+  std::vector<std::size_t> workload_;              // indices of the fields of a workload
   std::vector<Field> rest_;
   std::vector<std::size_t> grouping_;  // indices of the columns of the workload, and of env
   std::vector<std::string_view> texts_;
