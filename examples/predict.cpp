@@ -107,6 +107,19 @@ void print_step(const JobAnswer& answer) {
   }
 }
 
+/// All epochs and the start-up, and what was asked for by number.
+void print_total(const JobAnswer& answer) {
+  const Forecast& job = answer.job;
+  if (answer.knows_epoch) {
+    fmt::print("  {:<12} {:>14}  (90 %: {} .. {})\n", "total", duration(job.total_sec.p50), duration(job.total_sec.p05),
+               duration(job.total_sec.p95));
+  }
+  for (const QuantileOfJob& one : job.quantiles) {
+    fmt::print("  {:<12} {:>14}  for {}\n", fmt::format("{:g} % below", 100 * one.q),
+               duration(answer.knows_epoch ? one.total_sec : one.step_sec), answer.knows_epoch ? "the job" : "a step");
+  }
+}
+
 void print(const JobAnswer& answer) {
   const Forecast& job = answer.job;
   fmt::print("{}\n", in_bold(answer.key));
@@ -114,10 +127,7 @@ void print(const JobAnswer& answer) {
   if (answer.knows_epoch) line("epoch", job.prediction.time_sec, "s");
   line("throughput", job.images_per_sec, throughput_unit(std::span(&answer.workload, 1)));
   if (job.tokens_per_sec) line("", *job.tokens_per_sec, "tokens/s");
-  if (answer.knows_epoch) {
-    fmt::print("  {:<12} {:>14}  (90 %: {} .. {})\n", "total", duration(job.total_sec.p50), duration(job.total_sec.p05),
-               duration(job.total_sec.p95));
-  }
+  print_total(answer);
   if (job.price) line("price", *job.price, answer.currency.c_str());
   if (job.epochs_in_budget) fmt::print("  {:<12} {:>12.0f} epochs\n", "budget", job.epochs_in_budget->p50);
   if (job.memory) print_memory(job, answer.workload.software);
@@ -177,6 +187,19 @@ std::vector<TableColumn> table_columns(bool epochs, const char* throughput) {
       {"outside", [](const A& a) { return std::string(to_string(a.job.prediction.reason)); }, false}};
 }
 
+/// A column for each quantile that was asked for by number.
+std::vector<TableColumn> quantile_columns(const std::vector<std::optional<JobAnswer>>& answers) {
+  std::vector<TableColumn> columns;
+  const auto any = std::find_if(answers.begin(), answers.end(), [](const auto& answer) { return answer.has_value(); });
+  for (std::size_t i = 0; any != answers.end() && i < (*any)->job.quantiles.size(); ++i) {
+    columns.push_back({fmt::format("{:g} % below", 100 * (*any)->job.quantiles[i].q), [i](const JobAnswer& answer) {
+                         const QuantileOfJob& one = answer.job.quantiles[i];
+                         return duration(answer.knows_epoch ? one.total_sec : one.step_sec);
+                       }});
+  }
+  return columns;
+}
+
 /// Adds a column to the lines, of which the first is the heading, unless all its texts are empty.
 void add_column(std::vector<std::string>& lines, const TableColumn& column,
                 const std::vector<std::optional<JobAnswer>>& answers) {
@@ -224,6 +247,7 @@ void print_table(const std::vector<AskedRow>& rows, const std::vector<std::optio
       std::any_of(answers.begin(), answers.end(), [](const auto& one) { return one && one->knows_epoch; });
   for (const TableColumn& column : table_columns(epochs, throughput_unit(workloads)))
     add_column(lines, column, answers);
+  for (const TableColumn& column : quantile_columns(answers)) add_column(lines, column, answers);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (i > 0 && !answers[i - 1]) lines[i] += "  " + rows[i - 1].error;
     lines[i].erase(lines[i].find_last_not_of(' ') + 1);
@@ -272,6 +296,11 @@ struct Options {
         cli::takes_seconds(program.add_option("--budget-sec", terms.job.budget_sec,
                                               "seconds or 12:00:00; the epochs that fit are shown"))
             ->check(cli::positive())};
+    program
+        .add_option("--quantile", terms.job.quantiles,
+                    "seconds that the job takes no longer than with this probability, such as 0.999; may be repeated")
+        ->check(cli::number_where("above 0 and below 1", [](double q) { return q > 0 && q < 1; }))
+        ->allow_extra_args(false);
     program.add_option("--train-tokens", terms.train_tokens, "tokens an epoch, in place of --train-images")
         ->check(CLI::PositiveNumber);
     program.add_option("--prices", price_file, "table of prices: device, price_per_hour, currency");
@@ -289,7 +318,8 @@ struct Options {
     program.add_option("--layer", layer, "one layer, as conv2d:in=64,out=128,kernel=3,size=56, in place of a network")
         ->excludes(configs_option, out_option, sweep_option, jsonl_option, program.get_option("--step"));
     of_jobs = of_terms;
-    for (const char* name : {"--train-tokens", "--prices", "--reserved-by-others", "--graphs", "--op-rules"}) {
+    for (const char* name :
+         {"--train-tokens", "--prices", "--reserved-by-others", "--quantile", "--graphs", "--op-rules"}) {
       of_jobs.push_back(program.get_option(name));
     }
   }

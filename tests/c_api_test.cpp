@@ -293,6 +293,136 @@ TEST_F(CApi, TheCallerLearnsWhichOfManyIsWrong) {
                  "batch");
 }
 
+std::string job_error(std::size_t index) {
+  return text_of([&](char* buffer, size_t capacity, size_t* needed) {
+    return perfpred_job_error(index, buffer, capacity, needed);
+  });
+}
+
+/// A job of a queue that the model cannot know, one whose handle is gone: the others are answered all the same.
+TEST_F(CApi, ABadJobOfManyLeavesTheOthersTheirAnswers) {
+  const perfpred_model* model = standard();
+  const auto with = [](const char* device, const char* precision) {
+    return Json{{"network", "resnet50"}, {"batch_size", 64}, {"device", device}, {"precision", precision}}.dump();
+  };
+  perfpred_workload* gone = workload(model, resnet);
+  perfpred_workload_free(gone);
+  const std::vector<const perfpred_workload*> jobs = {
+      workload(model, with("T4", "fp16")), workload(model, with("T4", "bf16")), gone, nullptr, workload(model, resnet)};
+  const std::vector<double> quantiles = {0.05, 0.5, 0.95};
+  double low[5], middle[5], high[5];
+  double* const seconds[] = {low, middle, high};
+  int statuses[5];
+  ASSERT_EQ(perfpred_predict_jobs(model, jobs.data(), 5, quantiles.data(), 3, seconds, statuses), PERFPRED_OK)
+      << perfpred_last_error();
+  for (const std::size_t i : {0, 4}) {
+    double one[3];
+    ASSERT_EQ(perfpred_predict(model, jobs[i], one, nullptr), PERFPRED_OK);
+    EXPECT_EQ(statuses[i], PERFPRED_OK);
+    EXPECT_EQ(job_error(i), "");
+    EXPECT_NEAR(low[i], one[0], 1e-12 * one[0]);
+    EXPECT_NEAR(middle[i], one[1], 1e-12 * one[1]);
+    EXPECT_NEAR(high[i], one[2], 1e-12 * one[2]);
+  }
+  for (const std::size_t i : {1, 2, 3}) {
+    EXPECT_EQ(statuses[i], PERFPRED_WRONG_INPUT);
+    EXPECT_TRUE(std::isnan(low[i]) && std::isnan(middle[i]) && std::isnan(high[i]));
+  }
+  EXPECT_THAT(job_error(1), HasSubstr("bf16"));
+  EXPECT_THAT(job_error(2), HasSubstr("not open"));
+  EXPECT_THAT(job_error(3), HasSubstr("NULL"));
+  // Without statuses the call fails, with the place of the first; the answers of the others are there.
+  double plain[5] = {0, 0, 0, 0, 0};
+  expect_refused(perfpred_predict_many(model, jobs.data(), 5, nullptr, plain, nullptr), "[1]: ");
+  EXPECT_EQ(plain[0], middle[0]);
+  EXPECT_EQ(plain[4], middle[4]);
+  EXPECT_TRUE(std::isnan(plain[1]));
+  expect_refused(perfpred_predict_jobs(model, jobs.data(), 5, quantiles.data(), 3, seconds, nullptr), "[1]: ");
+  // What is wrong with all fails the call.
+  expect_refused(perfpred_predict_jobs(nullptr, jobs.data(), 5, quantiles.data(), 3, seconds, statuses), "model");
+  expect_refused(perfpred_predict_jobs(model, jobs.data(), 5, nullptr, 3, seconds, statuses), "quantiles is NULL");
+  const double certain = 1;
+  expect_refused(perfpred_predict_jobs(model, jobs.data(), 5, &certain, 1, seconds, statuses), "quantile 1 ");
+}
+
+TEST_F(CApi, ABadVariantOfManyLeavesTheOthersTheirAnswers) {
+  const perfpred_model* model = standard();
+  const perfpred_workload* job = workload(model, resnet);
+  const char* fields[] = {"batch_size"};
+  std::vector<double> sizes(600, 64);
+  sizes[0] = NAN;
+  sizes[300] = -8;
+  sizes[599] = 1e15;
+  const double* values[] = {sizes.data()};
+  const double quantile = 0.5;
+  std::vector<double> median(sizes.size());
+  double* const seconds[] = {median.data()};
+  std::vector<int> statuses(sizes.size(), -1);
+  ASSERT_EQ(
+      perfpred_predict_variants(model, job, fields, values, 1, sizes.size(), &quantile, 1, seconds, statuses.data()),
+      PERFPRED_OK)
+      << perfpred_last_error();
+  double expected[3];
+  ASSERT_EQ(perfpred_predict(model, job, expected, nullptr), PERFPRED_OK);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const bool bad = sizes[i] != 64;
+    EXPECT_EQ(statuses[i], bad ? PERFPRED_WRONG_INPUT : PERFPRED_OK) << i;
+    if (bad) {
+      EXPECT_TRUE(std::isnan(median[i])) << i;
+    } else {
+      EXPECT_NEAR(median[i], expected[1], 1e-12 * expected[1]) << i;
+    }
+  }
+  EXPECT_THAT(job_error(300), HasSubstr("batch_size"));
+}
+
+/// median * (p95 / median)^(t(q) / t(0.95)), t from a table of Student's distribution with 4 degrees of freedom (R:
+/// qt(q, 4)).
+TEST_F(CApi, AQuantileIsAskedForByNumber) {
+  const perfpred_model* model = standard();
+  const perfpred_workload* job = workload(model, resnet);
+  double ends[3], value = 0;
+  ASSERT_EQ(perfpred_predict(model, job, ends, nullptr), PERFPRED_OK);
+  const double t95 = 2.1318467863266499;
+  for (const auto& [q, t] :
+       {std::pair(0.99, 3.7469473879791968), {0.999, 7.1731822197823083}, {0.75, 0.7406970841096826}}) {
+    ASSERT_EQ(perfpred_predict_quantile(model, job, q, &value), PERFPRED_OK) << perfpred_last_error();
+    EXPECT_NEAR(value, ends[1] * std::pow(ends[2] / ends[1], t / t95), 1e-9 * value) << q;
+    ASSERT_EQ(perfpred_predict_quantile(model, job, 1 - q, &value), PERFPRED_OK);
+    EXPECT_NEAR(value, ends[1] * std::pow(ends[0] / ends[1], t / t95), 1e-9 * value) << q;
+  }
+  std::size_t i = 0;
+  for (const double q : {0.05, 0.5, 0.95}) {
+    ASSERT_EQ(perfpred_predict_quantile(model, job, q, &value), PERFPRED_OK);
+    EXPECT_EQ(value, ends[i++]) << q;
+  }
+  for (const double q : {0.0, 1.0, -1.0, 2.0, std::nan("")})
+    expect_refused(perfpred_predict_quantile(model, job, q, &value), "quantile");
+  expect_refused(perfpred_predict_quantile(model, job, 0.9, nullptr), "seconds is NULL");
+}
+
+TEST_F(CApi, AForecastHasTheQuantilesOfTheJob) {
+  const perfpred_model* model = standard();
+  Json request = Json::parse(resnet);
+  request.update({{"epochs", 10}, {"startup_sec", 100}, {"quantiles", {0.95, 0.5, 0.999}}, {"fit_advice", false}});
+  const Json answer = Json::parse(forecast_of(model, request.dump()));
+  const Json& quantiles = answer.at("quantiles");
+  ASSERT_EQ(quantiles.size(), 3);
+  EXPECT_EQ(quantiles[0].at("q"), 0.95);
+  EXPECT_EQ(quantiles[0].at("total_sec"), answer.at("total_sec").at("p95"));
+  EXPECT_EQ(quantiles[0].at("step_sec"), answer.at("step_sec").at("p95"));
+  EXPECT_EQ(quantiles[1].at("total_sec"), answer.at("total_sec").at("p50"));
+  double epoch = 0;
+  ASSERT_EQ(perfpred_predict_quantile(model, workload(model, resnet), 0.999, &epoch), PERFPRED_OK);
+  EXPECT_NEAR(quantiles[2].at("total_sec").get<double>(), 100 + 10 * epoch, 1e-9 * epoch);
+  request["quantiles"] = 0.99;
+  EXPECT_EQ(Json::parse(forecast_of(model, request.dump())).at("quantiles").size(), 1);
+  for (const Json& bad : {Json(1), Json("0.99"), Json({0.5, "x"}), Json({{"q", 0.9}})}) {
+    request["quantiles"] = bad;
+    expect_refused(perfpred_forecast(model, request.dump().c_str(), nullptr, 0, nullptr), "quantile");
+  }
+}
+
 TEST_F(CApi, RefusesHandlesThatAreNotOpen) {
   perfpred_model* model = nullptr;
   ASSERT_EQ(perfpred_model_load(nullptr, nullptr, &model), PERFPRED_OK);
@@ -423,6 +553,47 @@ TEST_F(CApi, RefusesModelsOfAnotherVersion) {
   EXPECT_EQ(perfpred_model_save(fitted(), "/no/such/folder/model.json"), PERFPRED_WRONG_INPUT);
 }
 
+TEST_F(CApi, AReloadedModelKeepsItsHandle) {
+  const std::string file = folder_.file("model.json");
+  ASSERT_EQ(perfpred_model_save(fitted(), file.c_str()), PERFPRED_OK);
+  perfpred_model* model = fitted(R"({"kind": "linear"})");
+  const perfpred_workload* job = of_key(Workload::cifar_cnn(3, 40, 300));
+  double before[3], kept[3], after[3];
+  ASSERT_EQ(perfpred_predict(model, job, before, nullptr), PERFPRED_OK);
+  expect_refused(perfpred_model_reload(model, "no.json"), "no.json");
+  expect_refused(perfpred_model_reload(model, folder_.write("bad.json", "{").c_str()), "bad.json", "ModelError");
+  ASSERT_EQ(perfpred_predict(model, job, kept, nullptr), PERFPRED_OK) << "a failed reload keeps the model";
+  EXPECT_EQ(kept[1], before[1]);
+  ASSERT_EQ(perfpred_model_reload(model, file.c_str()), PERFPRED_OK) << perfpred_last_error();
+  ASSERT_EQ(perfpred_predict(model, job, after, nullptr), PERFPRED_OK);
+  EXPECT_EQ(after[1], TimeRegressor::load(file).predict(Workload::cifar_cnn(3, 40, 300)).time_sec.p50);
+  EXPECT_NE(after[1], before[1]);
+  ASSERT_EQ(perfpred_model_reload(model, nullptr), PERFPRED_OK) << "NULL is the standard model";
+  EXPECT_EQ(Json::parse(text_of([&](char* buffer, size_t capacity, size_t* needed) {
+              return perfpred_model_info(model, buffer, capacity, needed);
+            })).at("rows"),
+            0);
+  perfpred_model_free(model);
+  expect_refused(perfpred_model_reload(model, file.c_str()), "not open");
+}
+
+TEST_F(CApi, AReloadedModelKnowsTheDevicesOfItsCatalogue) {
+  const std::string devices = folder_.write("own.csv", "name,fp32_tflops,mem_bw_gbs,mem_gb\nMyCard,20,500,16\n");
+  perfpred_catalogue* catalogue = nullptr;
+  ASSERT_EQ(perfpred_catalogue_create(devices.c_str(), &catalogue), PERFPRED_OK) << perfpred_last_error();
+  perfpred_model* model = nullptr;
+  ASSERT_EQ(perfpred_model_load(nullptr, catalogue, &model), PERFPRED_OK);
+  perfpred_catalogue_free(catalogue);
+  const perfpred_workload* job =
+      workload(model, R"({"network": "resnet18", "batch_size": 32, "device": "MyCard", "precision": "fp32"})");
+  double before[3], after[3];
+  ASSERT_EQ(perfpred_predict(model, job, before, nullptr), PERFPRED_OK) << perfpred_last_error();
+  ASSERT_EQ(perfpred_model_reload(model, nullptr), PERFPRED_OK);
+  ASSERT_EQ(perfpred_predict(model, job, after, nullptr), PERFPRED_OK) << perfpred_last_error();
+  EXPECT_EQ(after[1], before[1]);
+  perfpred_model_free(model);
+}
+
 TEST_F(CApi, AFitLeavesOutWhatTheProgramLeavesOut) {
   std::vector<AggregateRow> rows = made_up_rows();
   const std::size_t usable = rows.size();
@@ -466,6 +637,30 @@ TEST_F(CApi, LearnsFromObservedRuns) {
   EXPECT_EQ(Json::parse(text_of(observe)).at("set_aside").at(0).at("reason"), "already observed");
   std::filesystem::remove(runs);
   expect_refused(observe(nullptr, 0, nullptr), "runs.csv");
+}
+
+/// What a scheduler has of a job that is done.
+TEST_F(CApi, LearnsFromKeysAndSecondsInMemory) {
+  perfpred_model* model = fitted();
+  const Workload job = run_of(Workload::cifar_cnn(3, 33, 200), 1).workload;
+  const perfpred_workload* asked = of_key(job);
+  double before[3], after[3];
+  ASSERT_EQ(perfpred_predict(model, asked, before, nullptr), PERFPRED_OK);
+  const std::string rows = "key,timestamp_utc,epochs,seconds,outcome\n" + job.key() + ",2026-01-01T00:00:00Z,10," +
+                           std::to_string(before[1] * 10.05) + ",ok\n" + job.key() + ",2026-01-02T00:00:00Z,10,,oom\n";
+  const auto observe = [&](char* buffer, size_t capacity, size_t* needed) {
+    return perfpred_model_observe_text(model, rows.data(), rows.size(), buffer, capacity, needed);
+  };
+  const Json done = Json::parse(text_of(observe));
+  EXPECT_EQ(done.at("observed"), 1);
+  ASSERT_EQ(done.at("set_aside").size(), 1);
+  EXPECT_EQ(done.at("set_aside").at(0).at("reason"), "oom");
+  ASSERT_EQ(perfpred_predict(model, asked, after, nullptr), PERFPRED_OK);
+  EXPECT_GT(after[1], before[1]);
+  EXPECT_EQ(Json::parse(text_of(observe)).at("observed"), 0) << "already observed";
+  expect_refused(perfpred_model_observe_text(model, "key,outcome\n", 12, nullptr, 0, nullptr),
+                 "runs:1: column \"avg_time_sec\" is missing");
+  expect_refused(perfpred_model_observe_text(model, nullptr, 0, nullptr, 0, nullptr), "text is NULL");
 }
 
 TEST_F(CApi, CorrectsAModelFile) {

@@ -78,6 +78,7 @@ TEST(Forecast, TermsOutOfRangeAreRefused) {
     return testing::refusal([&] { (void)forecast(model, job, terms); });
   };
   EXPECT_EQ(refusal([](JobTerms& terms) { terms.epochs = -1; }), "epochs -1 is not positive");
+  EXPECT_EQ(refusal([](JobTerms& terms) { terms.quantiles = {0.5, 1}; }), "quantile 1 is not above 0 and below 1");
   EXPECT_EQ(refusal([](JobTerms& terms) { terms.epochs = 0; }), "epochs 0 is not positive");
   EXPECT_EQ(refusal([](JobTerms& terms) { terms.startup_sec = -3; }), "startup_sec -3 is not a number >= 0");
   EXPECT_EQ(refusal([](JobTerms& terms) { terms.price_per_hour = -0.5; }), "price_per_hour -0.5 is not a number >= 0");
@@ -299,6 +300,29 @@ TEST(Forecast, WhatAnOpModelCannotKnowIsRefused) {
   changed = job;
   changed.device = "unknown";
   EXPECT_EQ(refusal(changed), "device is missing");
+}
+
+/// What is asked for by number lies on the curve of the interval, and has the job's terms.
+TEST(Forecast, QuantilesByNumberAreThoseOfTheJob) {
+  Workload job = Workload::zoo("resnet50", 64);
+  job.device = "A100-80GB-PCIe";
+  JobTerms terms;
+  terms.epochs = 90;
+  terms.startup_sec = 600;
+  terms.quantiles = {0.001, 0.05, 0.5, 0.95, 0.99, 0.999, 1 - 1e-12};
+  const Forecast answer = forecast(TimeRegressor::standard(), job, terms);
+  ASSERT_EQ(answer.quantiles.size(), terms.quantiles.size());
+  for (std::size_t i = 0; i < terms.quantiles.size(); ++i) {
+    EXPECT_EQ(answer.quantiles[i].q, terms.quantiles[i]);
+    if (i == 0) continue;
+    EXPECT_GT(answer.quantiles[i].total_sec, answer.quantiles[i - 1].total_sec);
+    EXPECT_GT(answer.quantiles[i].step_sec, answer.quantiles[i - 1].step_sec);
+  }
+  EXPECT_EQ(answer.quantiles[1].total_sec, answer.total_sec.p05);
+  EXPECT_EQ(answer.quantiles[2].total_sec, answer.total_sec.p50);
+  EXPECT_EQ(answer.quantiles[3].total_sec, answer.total_sec.p95);
+  EXPECT_EQ(answer.quantiles[3].step_sec, answer.step_sec.p95);
+  EXPECT_GT(answer.quantiles[0].total_sec, terms.startup_sec);
 }
 
 TEST(Forecast, QuantilesOfTimePriceAndBudgetKeepTheirOrder) {

@@ -3,6 +3,7 @@
 #include <perfpred/aggregator.h>
 #include <perfpred/device.h>
 #include <perfpred/forecast.h>
+#include <perfpred/job_prediction.h>
 #include <perfpred/memory_estimate.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/time_regressor.h>
@@ -56,6 +57,47 @@ TEST(TimeRegressor, AKindOfWeightsThatNoRowHasCostsWhatTheOthersCost) {
   Workload zoo = Workload::zoo("resnet18", 32);
   zoo.optimizer = Optimizer::adam;
   ask(zoo, 3);
+}
+
+/// 600 jobs of a model with runs and without; what cannot be has its own reason, and the others their answers.
+TEST(TimeRegressor, ABadJobOfManyLeavesTheOthersTheirAnswers) {
+  Workload card = Workload::zoo("resnet50", 32);
+  card.device = "T4";
+  card.precision = Precision::fp16;
+  Workload unknown = card;
+  unknown.device = "NoSuchGPU";
+  Workload bf16 = card;
+  bf16.precision = Precision::bf16;
+  Workload without_batch = card;
+  without_batch.batch_size = 0;
+  const Workload known = Workload::cifar_cnn(3, 32, 64);
+  const TimeRegressor model = TimeRegressor::fit(made_up_rows()), standard = TimeRegressor::standard();
+  for (const TimeRegressor* by : {&model, &standard}) {
+    std::vector<Workload> jobs;
+    for (int i = 0; i < 100; ++i) {
+      for (const Workload& job : {card, known, unknown, bf16, without_batch, known}) jobs.push_back(job);
+    }
+    const std::vector<JobPrediction> answers = predict_each(*by, jobs);
+    ASSERT_EQ(answers.size(), jobs.size());
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      const std::string error = testing::refusal([&] { (void)by->predict(jobs[i]); });
+      EXPECT_EQ(answers[i].error, error) << i;
+      if (error.empty()) {
+        const double alone = by->predict(jobs[i]).time_sec.p95;
+        EXPECT_EQ(answers[i].status, JobStatus::ok) << i;
+        EXPECT_NEAR(answers[i].prediction.time_sec.p95, alone, 1e-12 * alone) << i;
+      } else {
+        EXPECT_EQ(answers[i].status, JobStatus::wrong_input) << i;
+        EXPECT_TRUE(std::isnan(answers[i].prediction.time_sec.p50)) << i;
+      }
+    }
+    EXPECT_EQ(answers[4].status, JobStatus::wrong_input);
+    std::size_t first = 0;
+    while (answers[first].error.empty()) ++first;
+    EXPECT_EQ(testing::refusal([&] { (void)by->predict(jobs); }),
+              "[" + std::to_string(first) + "]: " + answers[first].error);
+  }
+  EXPECT_TRUE(predict_each(standard, {}).empty());
 }
 
 TEST(TimeRegressor, OneRowDoesNotAllocate) {

@@ -4,15 +4,19 @@
  *
  * Results. Every function that can fail returns a perfpred_status. perfpred_last_error() has its message: one line, of
  * the calling thread's last call that failed. Nothing is thrown. What is written through pointers after a failure is
- * not promised.
+ * not promised, but for the answers of array functions.
  *
  * Handles. A handle is a number in the guise of a pointer: never follow it. It is used once only: NULL, a handle that
  * was freed, one of another kind and any other value are refused with PERFPRED_WRONG_INPUT. free functions take NULL
  * and freed handles, too. A handle that another thread frees during a call stays alive until that call is done.
  *
  * Threads. Any number of threads may use the same handles at the same time, also while another one calls
- * perfpred_model_observe(): each call sees the model as it was before or after. Array functions use all CPUs that the
- * calling thread may use.
+ * perfpred_model_observe() or perfpred_model_reload(): each call sees the model as it was before or after. Array
+ * functions (perfpred_predict_many() to perfpred_predict_variants()) start a thread for each CPU that the calling
+ * thread may use, its affinity, and end them before they return: to use fewer, call them from a thread with a narrower
+ * affinity.
+ *
+ * dlclose() leaves the library in the process: it keeps handles and the messages of threads until the process ends.
  *
  * Texts are UTF-8. Options and answers are JSON with the names of docs/formats.md. A function that gives a text writes
  * it to `buffer`, at most `capacity` bytes with the terminating 0, and sets `*needed` (unless it is NULL) to the bytes
@@ -38,8 +42,9 @@ extern "C" {
 
 typedef enum perfpred_status {
   PERFPRED_OK = 0,
-  PERFPRED_FAILED = 1,     /* at run time: a full disk, no memory */
-  PERFPRED_WRONG_INPUT = 2 /* a file, an option, a value, a handle: the caller can mend it */
+  PERFPRED_FAILED = 1,      /* at run time: a full disk, no memory */
+  PERFPRED_WRONG_INPUT = 2, /* a file, an option, a value, a handle: the caller can mend it */
+  PERFPRED_UNSTATED = 3     /* of one of many jobs: its answer rests on what nobody stated */
 } perfpred_status;
 
 typedef struct perfpred_catalogue perfpred_catalogue; /* known devices */
@@ -61,7 +66,8 @@ PERFPRED_C_API const char* perfpred_last_error_type(void);
 PERFPRED_C_API int perfpred_last_text(char* buffer, size_t capacity, size_t* needed);
 
 /* Notes that are no errors, such as that rows of a file were skipped: one line a call, from the thread that calls the
- * library. Without a callback they go to standard error; `ignore` may be any function that does nothing. */
+ * library, before its function returns. The callback is the process's, and gets no pointer of yours: what it needs to
+ * know of the call it finds in a variable of its thread. Without one, notes go to standard error. */
 typedef void (*perfpred_note_callback)(const char* line);
 PERFPRED_C_API void perfpred_set_note_callback(perfpred_note_callback callback);
 
@@ -100,9 +106,17 @@ PERFPRED_C_API int perfpred_model_fit(const char* runs_agg, const char* options,
 PERFPRED_C_API int perfpred_model_save(const perfpred_model* model, const char* path);
 /* {"kind", "rows", "devices": [name], "networks": [name], "dropped": [{"key", "reason"}]} of the rows behind it. */
 PERFPRED_C_API int perfpred_model_info(const perfpred_model* model, char* buffer, size_t capacity, size_t* needed);
-/* Corrects the model by the runs of a runs.csv; the document of `perfpred-observe --json`. */
+/* Replaces the model by that of a file (NULL: the standard model), under the same handle and with the catalogue that it
+ * was loaded with. Calls that have begun see the model as it was. If it fails, the model stays as it is. Runs that the
+ * handle observed and that were not saved are gone. */
+PERFPRED_C_API int perfpred_model_reload(perfpred_model* model, const char* path);
+/* Corrects the model by the runs of a runs.csv; the document of `perfpred-observe --json`. A row needs the fields of
+ * its workload, or `key`, and avg_time_sec, or seconds and epochs. */
 PERFPRED_C_API int perfpred_model_observe(perfpred_model* model, const char* runs, char* buffer, size_t capacity,
                                           size_t* needed);
+/* The same of the text of a runs.csv. */
+PERFPRED_C_API int perfpred_model_observe_text(perfpred_model* model, const char* text, size_t size, char* buffer,
+                                               size_t capacity, size_t* needed);
 /* The same of a model file, written to `out` (NULL: the same file). Processes and threads that correct one file at the
  * same time wait for each other, so that none loses what another has observed. catalogue: as of perfpred_model_load().
  */
@@ -137,25 +151,49 @@ PERFPRED_C_API void perfpred_workload_free(perfpred_workload* workload);
  * group answer, nothing is allocated. */
 PERFPRED_C_API int perfpred_predict(const perfpred_model* model, const perfpred_workload* workload, double seconds[3],
                                     int* in_domain);
-/* `count` workloads; each array of quantiles may be NULL. One that cannot be predicted fails the call, and the message
- * has its place in the array. What fields that were left out may be worth is asked at batch sizes that are powers of
- * two and interpolated between them: there an interval differs a little from that of perfpred_predict(). */
+/* Seconds of an epoch that a run takes no longer than with the probability q, above 0 and below 1: of 0.05, 0.5 and
+ * 0.95 those of perfpred_predict(). One run in twenty takes longer than p95, so a time limit wants 0.99 or more.
+ * Otherwise the logarithm of the time is taken for Student's distribution with 4 degrees of freedom, scaled to p05
+ * below its median and to p95 above. How often intervals hold the truth was checked at 90 %; 0.999 rests on this tail
+ * (docs/predict.md, A time limit). Of a job of several epochs it is startup + epochs * seconds; perfpred_forecast()
+ * with `quantiles` gives it. */
+PERFPRED_C_API int perfpred_predict_quantile(const perfpred_model* model, const perfpred_workload* workload, double q,
+                                             double* seconds);
+/* `count` workloads; each array of quantiles may be NULL. One that cannot be predicted has NaN, and fails the call,
+ * whose message starts with the place of the first one, as "[257]: ..."; the others have their answers. What fields
+ * that were left out may be worth is asked at batch sizes that are powers of two and interpolated between them: there
+ * an interval differs a little from that of perfpred_predict(). */
 PERFPRED_C_API int perfpred_predict_many(const perfpred_model* model, const perfpred_workload* const* workloads,
                                          size_t count, double* p05, double* p50, double* p95);
+/* The same with a status for each job: seconds[k][i] is the quantile quantiles[k] of job i
+ * (perfpred_predict_quantile()), statuses[i] is PERFPRED_OK, or why its seconds are NaN. The call fails only for what
+ * is wrong with all, such as a handle of the model that is not open. statuses may be NULL: then it fails as
+ * perfpred_predict_many(). */
+PERFPRED_C_API int perfpred_predict_jobs(const perfpred_model* model, const perfpred_workload* const* workloads,
+                                         size_t count, const double* quantiles, size_t quantile_count,
+                                         double* const* seconds, int* statuses);
+/* One line that says why job `index` of the calling thread's last call of an array function has no answer; "" if it has
+ * one. */
+PERFPRED_C_API int perfpred_job_error(size_t index, char* buffer, size_t capacity, size_t* needed);
 /* `count` variants of one workload: variant i has values[k][i] in the numeric field fields[k] (batch_size, depth,
  * base_filters, train_images, classes, threads, accumulate, cuda_graph, compiled), for each k below field_count. */
 PERFPRED_C_API int perfpred_predict_columns(const perfpred_model* model, const perfpred_workload* workload,
                                             const char* const* fields, const double* const* values, size_t field_count,
                                             size_t count, double* p05, double* p50, double* p95);
-/* The same over one field: 10,000 batch sizes, say. */
+/* The same with a status for each variant, and quantiles by number: as perfpred_predict_jobs(). */
+PERFPRED_C_API int perfpred_predict_variants(const perfpred_model* model, const perfpred_workload* workload,
+                                             const char* const* fields, const double* const* values, size_t field_count,
+                                             size_t count, const double* quantiles, size_t quantile_count,
+                                             double* const* seconds, int* statuses);
+/* perfpred_predict_columns() over one field: 10,000 batch sizes, say. */
 PERFPRED_C_API int perfpred_predict_field(const perfpred_model* model, const perfpred_workload* workload,
                                           const char* field, const double* values, size_t count, double* p05,
                                           double* p50, double* p95);
 /* Time, memory, price, bound and advice: the document of `perfpred-predict --json`. request: the fields of
  * perfpred_workload_create(), and the terms of the job: epochs, startup_sec, price_per_hour, prices (prices.csv, or an
  * object of prices per hour by device, for requests without price_per_hour; that of the device must be there),
- * budget_sec, train_tokens, reserved_by_others (bytes), fit_advice (false leaves out the advice and the largest batch,
- * which take most of the time). */
+ * budget_sec, quantiles (a list such as [0.99, 0.999]), train_tokens, reserved_by_others (bytes), fit_advice (false
+ * leaves out the advice and the largest batch, which take most of the time). */
 PERFPRED_C_API int perfpred_forecast(const perfpred_model* model, const char* request, char* buffer, size_t capacity,
                                      size_t* needed);
 

@@ -12,6 +12,15 @@
 
 namespace perfpred {
 
+/// The quantile of a probability, of a quantity of which three quantiles are known: what a time limit is set by, since
+/// one in twenty runs takes longer than p95. Of 0.05, 0.5 and 0.95 the three themselves; else the logarithm is taken
+/// for Student's distribution with 4 degrees of freedom, scaled to p05 below the median and to p95 above. How often an
+/// interval holds the truth was checked at 90 %; far beyond it the answer rests on this tail (docs/predict.md, A time
+/// limit).
+/// @param q  of positive numbers, in ascending order
+/// @throws InputError if the probability is not above 0 and below 1
+[[nodiscard]] PERFPRED_API double quantile(const Quantiles& q, double probability);
+
 /// Terms of a job besides its workload.
 struct JobTerms {
   double epochs = 1;                          ///< > 0
@@ -20,6 +29,7 @@ struct JobTerms {
   std::optional<double> budget_sec = {};      ///< > 0
   std::int64_t reserved_by_others = 0;        ///< bytes of the device's memory that other programs hold, >= 0
   bool find_largest_batch = false;            ///< takes some ten times as long as the rest of a forecast
+  std::vector<double> quantiles = {};         ///< also asked for, each above 0 and below 1
   /// Fields of the workload that nobody stated. The interval is wide enough for other values of those among `layout`,
   /// `compiled`, `software` and `loader`, too, unless runs of the workload are known.
   std::vector<std::string> unstated = {};
@@ -31,11 +41,18 @@ struct Narrowing {
   double half_width = 0;  ///< of the logarithm of the time, 90 %
 };
 
+/// What a job takes no longer than with a probability; perfpred::quantile() says what it rests on.
+struct QuantileOfJob {
+  double q = 0;  ///< the probability
+  double step_sec = 0, total_sec = 0;
+};
+
 /// Time, price and memory of a job before it is launched.
 struct Forecast {
   Prediction prediction;  ///< of one epoch
   Quantiles images_per_sec;
   Quantiles total_sec;                        ///< start-up and all epochs
+  std::vector<QuantileOfJob> quantiles = {};  ///< that the terms ask for, in their order
   std::optional<Quantiles> price;             ///< of the total, where a price per hour is given
   std::optional<Quantiles> epochs_in_budget;  ///< whole epochs; p05 is the number for a slow run
   /// Peak of the job (memory_estimate.h). A device that the catalogue does not know is taken for a CPU if the workload

@@ -30,6 +30,7 @@
 // What is expected of a job.
 #include <perfpred/time_regressor.h>
 #include <perfpred/prediction.h>
+#include <perfpred/job_prediction.h>
 #include <perfpred/suggestion.h>
 #include <perfpred/throughput_deriver.h>
 #include <perfpred/forecast.h>

@@ -49,6 +49,7 @@ class Answer:
     price: Optional[Quantiles]  #: of the total, in the currency of the price per hour
     currency: str = ""  #: of the price, where prices have one
     epochs_in_budget: Optional[Quantiles] = None  #: whole epochs, where a budget is given
+    quantiles: List[Dict[str, float]] = []  #: those asked for: q, step_sec, total_sec
     memory_bytes: Optional[int]  #: peak of the job on the device, expected
     memory: Optional[Dict[str, Any]]  #: bytes of tensors, reserved and on the device, with upper bounds
     largest_batch: Optional[int]  #: that fits
@@ -88,6 +89,8 @@ class Answer:
                 flat.update({f"{name}_{quantile}": one for quantile, one in value.items()})
             elif not isinstance(value, (dict, list)):
                 flat[name] = value
+        for one in self.quantiles or []:
+            flat.update({f"{name}_q{one['q']}": one[name] for name in ("step_sec", "total_sec")})
         return {**flat, "error": self.error}
 
     def to_frame(self) -> Any:
@@ -109,6 +112,9 @@ class Answer:
             if q is not None:
                 texts = [duration(one) if name == "total" else f"{one:.4g}" for one in q]
                 rows.append([name, texts[1], unit, f"{texts[0]} .. {texts[2]}"])
+        for one in self.quantiles:
+            sec, of = (one["step_sec"], "a step") if one["total_sec"] is None else (one["total_sec"], "the job")
+            rows.append([f"{100 * one['q']:g} % below", duration(sec), "", f"for {of}"])
         if self.epochs_in_budget is not None:
             p05, p50, p95 = (f"{epochs:.0f}" for epochs in self.epochs_in_budget)
             rows.append(["budget", p50, "epochs", f"{p05} .. {p95}"])

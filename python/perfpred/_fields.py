@@ -18,6 +18,7 @@ _Flag = Union[bool, _Whole]
 _Shape = Union[str, _Whole, Sequence[_Whole]]
 _Loss = Union[str, Callable[[Any], Any]]
 _Prices = Union[Path, Mapping[str, float]]
+_Quantiles = Union[float, Sequence[float]]
 
 
 class _OfTorch(Protocol):
@@ -87,6 +88,7 @@ class Job(WorkloadFields, total=False):
     price_per_hour: float
     prices: _Prices
     budget_sec: Union[float, str]
+    quantiles: _Quantiles
     train_tokens: _Whole
     reserved_by_others: _Whole
     fit_advice: bool
@@ -125,6 +127,7 @@ class Sweep(TypedDict, total=False):
     startup_sec: _Many[float]
     price_per_hour: _Many[float]
     prices: _Prices
+    quantiles: _Quantiles
     budget_sec: _Many[Union[float, str]]
     train_tokens: _Many[_Whole]
     reserved_by_others: _Many[_Whole]

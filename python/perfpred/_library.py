@@ -36,7 +36,7 @@ class ModelError(Error):
 _ERRORS = {"InputError": InputError, "ModelError": ModelError}
 
 _pointer, _text, _size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
-_doubles = ctypes.POINTER(ctypes.c_double)
+_doubles, _ints = ctypes.POINTER(ctypes.c_double), ctypes.POINTER(ctypes.c_int)
 _out = ctypes.POINTER(ctypes.c_void_p)
 _as_text: Tuple[Any, ...] = (ctypes.c_char_p, _size, ctypes.POINTER(_size))
 
@@ -51,6 +51,7 @@ _FUNCTIONS: Dict[str, Tuple[Any, ...]] = {
     "model_load_text": (_text, _size, _pointer, _out),
     "model_text": (_pointer, *_as_text),
     "model_fit": (_text, _text, _pointer, _out),
+    "model_reload": (_pointer, _text),
     "model_save": (_pointer, _text),
     "model_info": (_pointer, *_as_text),
     "model_observe": (_pointer, _text, *_as_text),
@@ -58,8 +59,9 @@ _FUNCTIONS: Dict[str, Tuple[Any, ...]] = {
     "model_measure_cpu": (_pointer,),
     "workload_create": (_pointer, _text, _out),
     "workload_params": (_pointer, ctypes.POINTER(ctypes.c_int64)),
-    "predict_columns": (_pointer, _pointer, ctypes.POINTER(_text), ctypes.POINTER(_doubles), _size, _size)
-    + (_doubles,) * 3,
+    "predict_variants": (_pointer, _pointer, ctypes.POINTER(_text), ctypes.POINTER(_doubles), _size, _size)
+    + (_doubles, _size, ctypes.POINTER(_doubles), _ints),
+    "job_error": (_size, *_as_text),
     "forecast": (_pointer, _text, *_as_text),
     "aggregate": (_text, *_as_text),
     "plan_create": (_text, _pointer, _out),

@@ -30,7 +30,8 @@ _NUMBERS = (
     "batch_size depth base_filters train_images classes threads accumulate cuda_graph compiled".split()
 )
 _OF_CAPTURE = ("precision", "optimizer")  # a captured module has them already
-_QUANTILES = ("time_sec_p05", "time_sec_p50", "time_sec_p95")
+_QUANTILES = (0.05, 0.5, 0.95)
+_STATUSES = ("ok", "failed", "wrong_input", "unstated")  # perfpred_status of c_api.h
 
 
 def _catalogue(device_file: Optional[Path]) -> Optional[Handle]:
@@ -137,7 +138,8 @@ class Model:
             comes first). The module is not computed. `loss=` is a function of its output.
         fields: of the workload: device, batch_size (samples a step), precision, optimizer, input (sizes of one sample),
             train_images (samples an epoch), and others of docs/formats.md. Of the job: epochs, startup_sec,
-            price_per_hour, or prices of devices ({"T4": 0.35} or a prices.csv), budget_sec, train_tokens (an epoch),
+            price_per_hour, or prices of devices ({"T4": 0.35} or a prices.csv), budget_sec, quantiles ([0.99]: seconds
+            that a step and the job take no longer than with this probability), train_tokens (an epoch),
             reserved_by_others (bytes), fit_advice (False: without advice and the largest batch, which take most of the
             time). What is left out is that of the model's rows, else the usual one.
 
@@ -166,66 +168,112 @@ class Model:
 
     @overload
     def predict_many(
-        self, jobs: Union[Mapping[str, Any], Sequence[Mapping[str, Any]]], **fields: "Unpack[SharedFields]"
+        self,
+        jobs: Union[Mapping[str, Any], Sequence[Mapping[str, Any]]],
+        *,
+        quantiles: Union[float, Sequence[float]] = (),
+        **fields: "Unpack[SharedFields]",
     ) -> "Dict[str, numpy.ndarray[Any, Any]]": ...
 
     @overload
-    def predict_many(self, jobs: "pandas.DataFrame", **fields: "Unpack[SharedFields]") -> "pandas.DataFrame": ...
+    def predict_many(
+        self, jobs: "pandas.DataFrame", *, quantiles: Union[float, Sequence[float]] = (), **fields: "Unpack[SharedFields]"
+    ) -> "pandas.DataFrame": ...
 
-    def predict_many(self, jobs: Any, **fields: Any) -> Any:
+    def predict_many(self, jobs: Any, *, quantiles: Union[float, Sequence[float]] = (), **fields: Any) -> Any:
         """Seconds per epoch of many jobs, fast: a DataFrame of pandas, a dict of arrays of one length, or a list of
         dictionaries.
 
         jobs: columns by the names of a workload's fields; None, NaN and an empty text are values that are not given.
+        quantiles: also asked for, above 0 and below 1: 0.999 gives the column time_sec_p99.9.
         fields: those that all jobs share.
-        Returns the columns time_sec_p05, time_sec_p50 and time_sec_p95: of a DataFrame a DataFrame with its index, else a
-        dict of arrays of NumPy.
+        Returns the columns time_sec_p05, time_sec_p50 and time_sec_p95, and for each job its status ("ok",
+        "wrong_input", "unstated" or "failed") and error, one line, empty where it is ok, else its times are NaN: of a
+        DataFrame a DataFrame with its index, else a dict of arrays of NumPy.
 
-        Raises InputError, which names the row, if one cannot be predicted.
+        Raises InputError, which names the first row, if none can be predicted.
         """
         import numpy
 
         columns, count = columns_of(jobs)
-        out = {name: numpy.empty(count) for name in _QUANTILES}
-        for base, numbers, places in _groups(columns):
-            self._predict_group({**fields, **base}, places, numbers, out)
+        try:
+            wanted = [float(q) for q in ([quantiles] if isinstance(quantiles, (int, float)) else quantiles)]
+        except (TypeError, ValueError, OverflowError):
+            raise InputError("quantiles are not numbers") from None
+        asked = {f"time_sec_p{100 * q:02.10g}": q for q in (*_QUANTILES, *wanted)}
+        out = {name: numpy.full(count, numpy.nan) for name in asked}
+        refused: Dict[int, Tuple[str, str]] = {}
+        for base, numbers, places in _groups(columns, refused):
+            times = self._predict_group({**fields, **base}, places, numbers, list(asked.values()), refused)
+            for name, answer in zip(asked, times):
+                out[name][places] = answer
+        out["status"], out["error"] = numpy.full(count, "ok", object), numpy.full(count, "", object)
+        for place, (status, error) in refused.items():
+            out["status"][place], out["error"][place] = status, error
+        if refused:
+            first = min(refused)
+            message = f"[{first}]: {refused[first][1]}"
+            if len(refused) == count:
+                raise InputError(message)
+            _log.warning("%d of %d jobs have no answer; the first: %s", len(refused), count, message)
         if hasattr(jobs, "index") and hasattr(jobs, "columns"):
             import pandas
 
             return pandas.DataFrame(out, index=jobs.index)
         return out
 
-    def _predict_group(self, fields: Dict[str, Any], places: Any, numbers: Dict[str, Any], out: Dict[str, Any]) -> None:
-        """Jobs that differ in numbers alone."""
+    def _predict_group(
+        self,
+        fields: Dict[str, Any],
+        places: Any,
+        numbers: Dict[str, Any],
+        quantiles: List[float],
+        refused: Dict[int, Tuple[str, str]],
+    ) -> List[Any]:
+        """Quantiles of jobs that differ in numbers alone."""
         import numpy
 
-        first = {name: _whole(name, values[0], places[0]) for name, values in numbers.items()}
-        try:
-            job = Handle("workload", "workload_create", self._handle.value, encoded_json({**fields, **first}))
-        except InputError as error:
-            raise InputError(f"[{places[0]}]: {error}") from None
+        answers = [numpy.full(len(places), numpy.nan) for _ in quantiles]
+        for start, place in enumerate(places.tolist()):  # the first job that can be makes those of the others
+            try:
+                first = {name: _whole(name, values[start]) for name, values in numbers.items()}
+                job = Handle("workload", "workload_create", self._handle.value, encoded_json({**fields, **first}))
+                break
+            except InputError as error:
+                refused[place] = ("wrong_input", str(error))
+        else:
+            return answers
         names = (ctypes.c_char_p * len(numbers))(*(name.encode() for name in numbers))
         doubles = ctypes.POINTER(ctypes.c_double)
-        values = (doubles * len(numbers))(*(one.ctypes.data_as(doubles) for one in numbers.values()))
-        answers = [numpy.empty(len(places)) for _ in _QUANTILES]
-        arrays = (one.ctypes.data_as(doubles) for one in answers)
+        values = (doubles * len(numbers))(*(one[start:].ctypes.data_as(doubles) for one in numbers.values()))
+        asked = (ctypes.c_double * len(quantiles))(*quantiles)
+        times = (doubles * len(quantiles))(*(one[start:].ctypes.data_as(doubles) for one in answers))
+        statuses: "numpy.ndarray[Any, Any]" = numpy.zeros(len(places) - start, numpy.intc)
+        sizes = (len(numbers), len(statuses), asked, len(quantiles), times)
         try:
-            call("predict_columns", self._handle.value, job.value, names, values, len(numbers), len(places), *arrays)
-        except InputError as error:
-            raise InputError(_at_row(str(error), places)) from None
+            by = (self._handle.value, job.value, names, values, *sizes)
+            call("predict_variants", *by, statuses.ctypes.data_as(ctypes.POINTER(ctypes.c_int)))
         finally:
             job.close()
-        for name, answer in zip(_QUANTILES, answers):
-            out[name][places] = answer
+        for i in numpy.flatnonzero(statuses).tolist():
+            refused[int(places[start + i])] = (_STATUSES[statuses[i]], text_of("job_error", i))
+        return answers
 
     def observe(self, runs: Table) -> Dict[str, Any]:
-        """Learns from the runs of a runs.csv, a DataFrame or a list of dictionaries; other threads may predict meanwhile.
+        """Learns from the runs of a runs.csv, a DataFrame or a list of dictionaries; other threads may predict meanwhile. A row
+        needs the fields of its workload, or `key`, and avg_time_sec, or seconds and epochs.
 
         Returns observed (how many) and set_aside (key and reason of each that was not).
         """
         with table_file(runs) as file:
             document: Dict[str, Any] = json_of("model_observe", self._handle.value, encoded_path(file))
         return document
+
+    def reload(self, path: Optional[Path] = None) -> None:
+        """Takes the model of a file (default: the standard model) in place of its own; other threads may predict
+        meanwhile. If it raises, the model stays as it is. Runs that were observed and not saved are gone."""
+        call("model_reload", self._handle.value, encoded_path(path))
+        self._table = None
 
     def save(self, path: Path) -> None:
         """Writes a model file, for load() and the programs."""
@@ -248,35 +296,29 @@ def _of_text(text: str) -> Model:
     return Model(Handle("model", "model_load_text", content, len(content), None))
 
 
-def _whole(name: str, value: float, row: int) -> Any:
+def _whole(name: str, value: float) -> Any:
     if value in (float("inf"), float("-inf")):
-        raise InputError(f"[{row}]: {name} {value} is not a finite number")
+        raise InputError(f"{name} {value} is not a finite number")
     return int(value) if value == int(value) else float(value)
 
 
-def _at_row(message: str, places: Any) -> str:
-    """The place in a group as that in the jobs."""
-    place, bracket, rest = message.partition("]")
-    if not bracket or not place.startswith("[") or not place[1:].isdigit():
-        return message
-    return f"[{places[int(place[1:])]}]{rest}"
-
-
-def _groups(columns: Mapping[str, Any]) -> Iterator[Tuple[Dict[str, Any], Dict[str, Any], Any]]:
-    """Rows that agree in all texts and in which values are given: the texts, the numbers of the rows, and their places."""
+def _groups(columns: Mapping[str, Any], refused: Dict[int, Tuple[str, str]]) -> Iterator[Tuple[Dict[str, Any], Dict[str, Any], Any]]:
+    """Rows that agree in all texts and in which values are given: the texts, the numbers of the rows, and their places;
+    all but those whose numbers are none, which are refused."""
     import numpy
 
     count = len(next(iter(columns.values())))
-    numbers = {name: numbers_of(name, columns[name]) for name in _NUMBERS if name in columns}
+    numbers = {name: numbers_of(name, columns[name], refused) for name in _NUMBERS if name in columns}
     texts = {name: texts_of(column) for name, column in columns.items() if name not in numbers}
     missing = [numpy.isnan(values) for values in numbers.values()]
     keys = [*texts.values(), *(gaps.tolist() for gaps in missing if gaps.any())]
     rows: Dict[Tuple[Any, ...], Any] = {}
     if keys:
         for i, row in enumerate(zip(*keys)):
-            rows.setdefault(row, []).append(i)
+            if i not in refused:
+                rows.setdefault(row, []).append(i)
     elif count:
-        rows[()] = numpy.arange(count)
+        rows[()] = numpy.setdiff1d(numpy.arange(count), list(refused))
     for row, found in rows.items():
         places = numpy.asarray(found)
         given = {name: value for name, value in zip(texts, row) if value is not None}

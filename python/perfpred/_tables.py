@@ -102,11 +102,7 @@ def with_rows(path: Path, text: str) -> str:
 
 def _columns_of_rows(rows: Sequence[Mapping[str, Any]]) -> Dict[str, List[Any]]:
     names = list(dict.fromkeys(name for row in rows for name in row))
-    for place, row in enumerate(rows):
-        for name in names:
-            if name not in row:
-                raise InputError(f"[{place}]: {name} is missing")
-    return {name: [row[name] for row in rows] for name in names}
+    return {name: [row.get(name) for row in rows] for name in names}
 
 
 def columns_of(jobs: Any) -> Tuple[Dict[str, Any], int]:
@@ -129,18 +125,18 @@ def columns_of(jobs: Any) -> Tuple[Dict[str, Any], int]:
     return columns, int(next(iter(sizes))[0])
 
 
-def numbers_of(name: str, column: Any) -> Any:
-    """Values of a column as numbers, NaN where none is given. Raises InputError with the place of one that is none."""
+def numbers_of(name: str, column: Any, refused: Dict[int, Tuple[str, str]]) -> Any:
+    """Values of a column as numbers, NaN where none is given; the places of those that are none are refused."""
     import numpy
 
     if column.dtype.kind in "biuf":
         return numpy.ascontiguousarray(column, float)
-    numbers = numpy.empty(len(column))
+    numbers = numpy.full(len(column), numpy.nan)
     for place, value in enumerate(column.tolist()):
         try:
             numbers[place] = float("nan") if _is_missing(value) else float(value)
         except (TypeError, ValueError, OverflowError):
-            raise InputError(f"[{place}]: {name} {shown(value)} is not a number") from None
+            refused[place] = ("wrong_input", f"{name} {shown(value)} is not a number")
     return numbers
 
 

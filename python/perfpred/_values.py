@@ -63,12 +63,14 @@ def encoded_json(values: Mapping[str, Any]) -> bytes:
 
 
 def _choices(name: str, value: Any) -> Optional[List[Any]]:
-    """The values of a list, None for a single value. A list of numbers as `input` is one shape."""
+    """The values of a list, None for a single value, such as a list of numbers as `input`, which is one shape."""
     if isinstance(value, (str, bytes, os.PathLike)) or not hasattr(value, "__iter__") or isinstance(value, Mapping):
         return None
     if getattr(value, "ndim", None) == 0:  # an array of one number
         return None
     choices = list(_plain_field(name, value))
+    if name == "quantiles":  # all of one answer
+        return None
     if name == "input" and all(isinstance(one, int) for one in choices):
         return None
     if not choices:

@@ -366,30 +366,101 @@ class Arrays(WithFolder):
         texts = {name: [str(value) if name != "batch_size" else "8.0"] for name, value in job.items()}
         frame = pandas.DataFrame({**texts, "cuda_graph": "0.0", "compiled": "0.0", "accumulate": "1.0", "classes": "10.0"})
         self.assertEqual(model.predict_many(frame)["time_sec_p50"].tolist(), [one])
-        with self.assertRaisesRegex(perfpred.InputError, r"^\[1\]: batch_size is missing"):
-            model.predict_many({**{name: [value] * 2 for name, value in job.items()}, "batch_size": [8, None]})
+        some = model.predict_many({**{name: [value] * 2 for name, value in job.items()}, "batch_size": [8, None]})
+        self.assertEqual(some["time_sec_p50"][0], whole)
+        self.assertRegex(some["error"][1], "^batch_size is missing")
 
-    def test_say_which_job_is_wrong(self):
+    def test_a_bad_job_leaves_the_others_their_answers(self):
         model = self.fitted()
-        jobs = self.jobs(1000)
-        jobs["batch_size"][700] = 0
-        with self.assertRaisesRegex(perfpred.InputError, r"^\[700\]: batch_size"):
-            model.predict_many(jobs)
-        late = numpy.full(1000, 64.0)
-        late[998] = math.nan
-        with self.assertRaisesRegex(perfpred.InputError, r"^\[998\]: batch_size is missing"):
-            model.predict_many({**jobs, "batch_size": late})
-        late[998] = math.inf
-        with self.assertRaisesRegex(perfpred.InputError, r"^\[998\]: batch_size"):
-            model.predict_many({**jobs, "batch_size": late})
+        good = model.predict_many(self.jobs(1000))
+        self.assertEqual(set(good["status"]), {"ok"})
+        self.assertEqual(set(good["error"]), {""})
+        for place, value, error in (
+            (700, 0, "batch_size"),
+            (998, math.nan, "batch_size is missing"),
+            (0, math.inf, "batch_size inf is not"),
+            (0, 0, "batch_size"),
+            (999, "x", "batch_size 'x' is not a number"),
+        ):
+            jobs = self.jobs(1000)
+            jobs["batch_size"] = jobs["batch_size"].astype(object if value == "x" else float)
+            jobs["batch_size"][place] = value
+            with self.assertLogs("perfpred", "WARNING") as logs:
+                out = model.predict_many(jobs)
+            self.assertIn(f"1 of 1000 jobs have no answer; the first: [{place}]: {error}", logs.output[0])
+            self.assertRegex(out["error"][place], "^" + error)
+            self.assertEqual(out["status"][place], "wrong_input")
+            self.assertTrue(math.isnan(out["time_sec_p50"][place]))
+            others = numpy.arange(1000) != place
+            numpy.testing.assert_allclose(out["time_sec_p95"][others], good["time_sec_p95"][others], rtol=1e-9)
+            self.assertEqual(set(out["status"][others]), {"ok"})
+        mixed = {"network": ["resnet18", "nonet", "resnet18"], "batch_size": [8, 8, 0]}
+        with self.assertLogs("perfpred", "WARNING"):
+            frame = perfpred.load().predict_many(pandas.DataFrame(mixed), device="T4")
+        self.assertEqual(frame["status"].tolist(), ["ok", "wrong_input", "wrong_input"])
+        self.assertIn("nonet", frame["error"][1])
+        with self.assertLogs("perfpred", "WARNING"):
+            queue = perfpred.load().predict_many(
+                [{"network": "resnet50", "batch_size": 64, "device": "T4", "precision": one} for one in ("fp16", "bf16")]
+            )
+        self.assertEqual(queue["status"].tolist(), ["ok", "wrong_input"])
+        self.assertIn("bf16", queue["error"][1])
+
+    def test_say_what_is_wrong_with_all(self):
+        model = self.fitted()
         with self.assertRaisesRegex(perfpred.InputError, "one length"):
             model.predict_many({"batch_size": [1, 2], "depth": [3]})
-        with self.assertRaisesRegex(perfpred.InputError, r"^\[1\]: .*nonet"):
-            perfpred.load().predict_many({"network": ["resnet18", "nonet"], "batch_size": [8, 8]}, device="T4")
+        with self.assertRaisesRegex(perfpred.InputError, r"^\[0\]: batch_size"):
+            model.predict_many({**self.jobs(3), "batch_size": [0, 0, -1]})
+        with self.assertRaisesRegex(perfpred.InputError, "quantile 1 "):
+            model.predict_many(self.jobs(3), quantiles=[1.0])
+        with self.assertRaisesRegex(perfpred.InputError, "quantiles are not numbers"):
+            model.predict_many(self.jobs(3), quantiles=["high"])
+        self.assertIn("time_sec_p99", model.predict_many(self.jobs(3), quantiles=0.99))
         self.assertEqual(len(model.predict_many(self.jobs(0))["time_sec_p50"]), 0)
+
+    def test_quantiles_by_number(self):
+        jobs = self.jobs(10)
+        out = self.fitted().predict_many(jobs, quantiles=[0.999, 0.95])
+        self.assertEqual(list(out), ["time_sec_p05", "time_sec_p50", "time_sec_p95", "time_sec_p99.9", "status", "error"])
+        beyond = out["time_sec_p50"] * (out["time_sec_p95"] / out["time_sec_p50"]) ** (7.1731822197823083 / 2.1318467863266499)
+        numpy.testing.assert_allclose(out["time_sec_p99.9"], beyond, rtol=1e-9)
 
 
 class Models(WithFolder):
+    def test_reload(self):
+        model, other, file = self.fitted(kind="linear"), self.fitted(), self.path("model.json")
+        other.save(file)
+        job = {"depth": 3, "base_filters": 32, "batch_size": 64}
+        before = model.predict(**job).time_sec
+        with self.assertRaises(perfpred.InputError):
+            model.reload(self.path("no.json"))
+        self.assertEqual(model.predict(**job).time_sec, before)
+        model.reload(file)
+        self.assertEqual(model.predict(**job).time_sec, other.predict(**job).time_sec)
+        model.reload()
+        self.assertEqual(model.info()["rows"], 0)
+
+    def test_observe_what_a_scheduler_has(self):
+        model = self.fitted()
+        answer = model.predict(depth=3, base_filters=33, batch_size=64)
+        rows = [{"key": answer.key, "timestamp_utc": "2026-01-01T00:00:00Z", "epochs": 4, "seconds": 4.02 * answer.time_sec.p50}]
+        self.assertEqual(model.observe(rows), {"observed": 1, "set_aside": []})
+        self.assertGreater(model.predict(depth=3, base_filters=33, batch_size=64).time_sec.p50, answer.time_sec.p50)
+        self.assertEqual(model.observe(rows)["set_aside"][0]["reason"], "already observed")
+
+    def test_quantiles_of_a_job(self):
+        job = {"device": "T4", "batch_size": 8, "epochs": 3, "startup_sec": 60, "fit_advice": False}
+        answer = perfpred.predict("resnet18", quantiles=[0.95, 0.999], **job)
+        self.assertEqual([one["q"] for one in answer.quantiles], [0.95, 0.999])
+        self.assertEqual(answer.quantiles[0]["total_sec"], answer.total_sec.p95)
+        self.assertGreater(answer.quantiles[1]["total_sec"], answer.total_sec.p95)
+        self.assertEqual(answer.row()["total_sec_q0.999"], answer.quantiles[1]["total_sec"])
+        self.assertIn("99.9 % below", repr(answer))
+        self.assertEqual(perfpred.predict("resnet18", **job).quantiles, [])
+        sweep = perfpred.predict("resnet18", quantiles=[0.99], **{**job, "batch_size": [8, 16]})
+        self.assertEqual([len(one.quantiles) for one in sweep], [1, 1])
+
     def test_fit_save_observe(self):
         model = self.fitted(kind="hybrid", seed=1)
         self.assertEqual(model.info()["rows"], 36)
@@ -665,11 +736,11 @@ class BadInput(WithFolder):
     def test_columns(self):
         model = perfpred.load()
         many = lambda jobs: (lambda: model.predict_many(jobs, network="resnet18", device="T4"))
-        self.refused(r"\[1\]: batch_size .*'a'.* is not a number", many({"batch_size": ["8", "a"]}))
+        self.refused(r"\[0\]: batch_size .*'a'.* is not a number", many({"batch_size": ["a", "b"]}))
         self.refused(r"\[0\]: batch_size .* is not", many({"batch_size": [{}]}))
         self.refused("list is neither a DataFrame, nor a dictionary of columns", many([1, 2]))
         self.refused("int is neither", many(3))
-        self.refused(r"\[1\]: batch_size is missing", many([{"batch_size": 1, "classes": 10}, {"classes": 10}]))
+        self.refused(r"\[0\]: batch_size is missing", many([{"classes": 100}, {"classes": 10}]))
         self.refused("batch_size: its values", many({"batch_size": [[1], [2, 3]]}))
         self.refused("not columns of one length", many({"batch_size": 8}))
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/c_api.h>
+#include <perfpred/job_prediction.h>
 #include <perfpred/network.h>
 #include <perfpred/op_rule_registry.h>
 #include <perfpred/op_time_model.h>
@@ -11,8 +12,11 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <functional>
 #include <limits>
+#include <map>
+#include <mutex>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -20,7 +24,9 @@
 #include "aggregate/usable_rows.h"
 #include "c/guard.h"
 #include "c/objects.h"
+#include "model/refusal.h"
 #include "model/unstated.h"
+#include "runs/run_row.h"
 #include "statistics/parallel.h"
 #include "text/json.h"
 #include "text/parse.h"
@@ -34,6 +40,11 @@
 using namespace perfpred;
 
 namespace {
+
+static_assert(PERFPRED_OK == static_cast<int>(JobStatus::ok));
+static_assert(PERFPRED_FAILED == static_cast<int>(JobStatus::failed));
+static_assert(PERFPRED_WRONG_INPUT == static_cast<int>(JobStatus::wrong_input));
+static_assert(PERFPRED_UNSTATED == static_cast<int>(JobStatus::unstated));
 
 constexpr int indent = 2;  // of documents, as the programs print them
 
@@ -77,9 +88,14 @@ DeviceCatalogue devices_of(const perfpred_catalogue* catalogue) {
   return catalogue == nullptr ? known_devices(nullptr) : *catalogues().get(catalogue);
 }
 
+/// @param path  null: the standard model
+TimeRegressor read_model(const char* path, const DeviceCatalogue& devices) {
+  return path == nullptr ? TimeRegressor::standard(devices) : TimeRegressor::load(path, devices);
+}
+
 /// @param left_out  rows that the model was not given
-perfpred_model* new_model(TimeRegressor model, std::vector<RejectedRun> left_out = {}) {
-  return models().add(std::make_shared<SharedModel>(std::move(model), std::move(left_out)));
+perfpred_model* new_model(TimeRegressor model, DeviceCatalogue devices, std::vector<RejectedRun> left_out = {}) {
+  return models().add(std::make_shared<SharedModel>(std::move(model), std::move(devices), std::move(left_out)));
 }
 
 perfpred_workload* new_workload(AskedWorkload workload) {
@@ -118,66 +134,138 @@ nlohmann::json info_json(const TimeRegressor& model, std::vector<RejectedRun> dr
           {"dropped", to_json(dropped)}};
 }
 
-/// The document of `perfpred-observe --json`. @param observe  teaches a model the runs of the file
-std::string observed(const char* file, const std::function<std::vector<RejectedRun>(std::span<const Run>)>& observe) {
-  const std::vector<Run> runs = read_runs(given(file, "runs"));
+/// The document of `perfpred-observe --json`. @param observe  teaches a model the runs
+std::string observed(const std::vector<Run>& runs, const std::string& file,
+                     const std::function<std::vector<RejectedRun>(std::span<const Run>)>& observe) {
   if (runs.empty()) throw InputError(fmt::format("{}: holds no run", file));
   const std::vector<RejectedRun> rejected = observe(runs);
   return dumped(nlohmann::json{{"observed", runs.size() - rejected.size()}, {"set_aside", to_json(rejected)}}, indent);
 }
 
-/// Where quantiles go; null: nowhere.
-struct QuantileArrays {
-  double* p05;
-  double* p50;
-  double* p95;
+/// Where the answers of many jobs go.
+struct JobColumns {
+  std::vector<std::pair<double, double*>> quantiles;  ///< a probability, and its column
+  int* statuses = nullptr;                            ///< null: a job without an answer fails the call
 
-  void set(std::size_t i, const Quantiles& q) const {
-    if (p05 != nullptr) p05[i] = q.p05;
-    if (p50 != nullptr) p50[i] = q.p50;
-    if (p95 != nullptr) p95[i] = q.p95;
+  /// Those of these columns that are not null.
+  static JobColumns of(double* p05, double* p50, double* p95) {
+    JobColumns columns;
+    for (const auto& [q, column] : {std::pair(0.05, p05), {0.5, p50}, {0.95, p95}}) {
+      if (column != nullptr) columns.quantiles.emplace_back(q, column);
+    }
+    return columns;
+  }
+
+  /// @throws InputError for what is no probability, and for NULL
+  static JobColumns of(const double* quantiles, size_t count, double* const* seconds, int* statuses) {
+    JobColumns columns{{}, statuses};
+    if (count > 0) {
+      given(quantiles, "quantiles");
+      given(seconds, "seconds");
+    }
+    for (std::size_t k = 0; k < count; ++k) {
+      (void)quantile(Quantiles{1, 1, 1}, quantiles[k]);
+      columns.quantiles.emplace_back(quantiles[k], given(seconds[k], "a column of seconds"));
+    }
+    return columns;
+  }
+
+  void set(std::size_t place, JobStatus status, const Quantiles& answer) const {
+    for (const auto& [q, column] : quantiles) {
+      column[place] = status == JobStatus::ok ? quantile(answer, q) : std::numeric_limits<double>::quiet_NaN();
+    }
+    if (statuses != nullptr) statuses[place] = static_cast<int>(status);
   }
 };
 
-/// Predicts workloads on all CPUs, so many at a time.
-/// @param job   gives workload i
-/// @param fill  changes it
-/// @throws InputError with the place of a workload that cannot be predicted
-void predict_all(const SharedModel& model, std::size_t count,
-                 const std::function<std::shared_ptr<const AskedWorkload>(std::size_t)>& job,
-                 const std::function<void(std::size_t, Workload&)>& fill, const QuantileArrays& out) {
-  constexpr std::size_t chunk = 256;
+/// One of many jobs.
+struct ManyJob {
+  Workload workload;
+  std::shared_ptr<const AskedWorkload> unstated_of;
+};
+
+/// Many jobs of one model, answered on all CPUs; one without an answer leaves the others theirs.
+class ManyJobs {
+ public:
+  using Job = std::function<ManyJob(std::size_t place)>;
+
+  /// @param job  gives one, or throws why there is none
+  ManyJobs(const TimeRegressor& model, Job job, const JobColumns& out)
+      : model_(model), unstated_(model), job_(std::move(job)), out_(out) {}
+
+  void answer(std::size_t count) {
+    constexpr std::size_t chunk = 256;
+    parallel_for((count + chunk - 1) / chunk, 0, [&](std::size_t task, std::size_t) {
+      answer_some(task * chunk, std::min((task + 1) * chunk, count));
+    });
+  }
+
+  /// Of the jobs without an answer.
+  [[nodiscard]] std::map<std::size_t, Refusal> refused() { return std::move(refused_); }
+
+ private:
+  void answer_some(std::size_t begin, std::size_t end) {
+    std::vector<std::size_t> places;
+    std::vector<std::shared_ptr<const AskedWorkload>> of;
+    std::vector<Workload> asked;
+    places.reserve(end - begin);
+    of.reserve(end - begin);
+    asked.reserve(end - begin);
+    for (std::size_t i = begin; i < end; ++i) {
+      try {
+        ManyJob job = job_(i);
+        places.push_back(i);
+        of.push_back(std::move(job.unstated_of));
+        asked.push_back(std::move(job.workload));
+      } catch (const std::exception&) {
+        refuse(i, refusal());
+      }
+    }
+    std::vector<JobPrediction> answers = predict_each(model_, asked);
+    for (std::size_t k = 0; k < answers.size(); ++k) {
+      try {
+        if (answers[k].status == JobStatus::ok) {
+          out_.set(places[k], JobStatus::ok, unstated_.widen(asked[k], answers[k].prediction, of[k]->unstated));
+        } else {
+          refuse(places[k], {answers[k].status, std::move(answers[k].error)});
+        }
+      } catch (const std::exception&) {
+        refuse(places[k], refusal());
+      }
+    }
+  }
+
+  void refuse(std::size_t place, Refusal why) {
+    out_.set(place, why.status, {});
+    const std::lock_guard lock(mutex_);
+    refused_.emplace(place, std::move(why));
+  }
+
+  const TimeRegressor& model_;
+  ManyUnstated unstated_;
+  Job job_;
+  const JobColumns& out_;
+  std::mutex mutex_;  // guards refused_
+  std::map<std::size_t, Refusal> refused_;
+};
+
+/// @throws Error of the first job without an answer, and with its place, unless there are statuses
+void predict_all(const SharedModel& model, std::size_t count, ManyJobs::Job job, const JobColumns& out) {
   if (count > std::numeric_limits<std::ptrdiff_t>::max() / sizeof(double))
     throw InputError(fmt::format("count {} is more than an array has", count));
-  model.ask([&](const TimeRegressor& regressor) {
-    ManyUnstated unstated(regressor);
-    parallel_for((count + chunk - 1) / chunk, 0, [&](std::size_t task, std::size_t) {
-      const std::size_t begin = task * chunk, n = std::min(chunk, count - begin);
-      std::vector<std::shared_ptr<const AskedWorkload>> jobs(n);
-      std::vector<Workload> asked(n);
-      std::vector<Prediction> answers(n);
-      const auto each = [&](const auto& act) {
-        for (std::size_t i = 0; i < n; ++i) {
-          try {
-            act(i);
-          } catch (const InputError& error) {
-            throw InputError(fmt::format("[{}]: {}", begin + i, error.what()));
-          }
-        }
-      };
-      each([&](std::size_t i) {
-        jobs[i] = job(begin + i);
-        asked[i] = jobs[i]->workload;
-        fill(begin + i, asked[i]);
-      });
-      try {
-        regressor.predict(asked, answers);
-      } catch (const InputError&) {  // which one?
-        each([&](std::size_t i) { answers[i] = regressor.predict(asked[i]); });
-      }
-      each([&](std::size_t i) { out.set(begin + i, unstated.widen(asked[i], answers[i], jobs[i]->unstated)); });
-    });
+  std::map<std::size_t, Refusal> refused = model.ask([&](const TimeRegressor& regressor) {
+    ManyJobs jobs(regressor, std::move(job), out);
+    jobs.answer(count);
+    return jobs.refused();
   });
+  std::map<std::size_t, std::string> errors;
+  for (const auto& [place, why] : refused) errors.emplace(place, why.error);
+  keep_job_errors(std::move(errors));
+  if (refused.empty() || out.statuses != nullptr) return;
+  const auto& [place, why] = *refused.begin();
+  const std::string message = fmt::format("[{}]: {}", place, why.error);
+  if (why.status == JobStatus::failed) throw Error(message);
+  throw InputError(message);
 }
 
 /// A numeric field and its values.
@@ -192,17 +280,48 @@ FieldValues field_values(const char* field, const double* values) {
   return {column, given(values, "an array of values")};
 }
 
-void predict_fields(const perfpred_model* model, const perfpred_workload* workload, std::span<const FieldValues> fields,
-                    std::size_t count, const QuantileArrays& out) {
-  auto base = std::make_shared<AskedWorkload>(*workloads().get(workload));
-  for (const FieldValues& field : fields) std::erase(base->unstated, field.column.name);
-  predict_all(
-      *models().get(model), count, [&](std::size_t) { return base; },
-      [&](std::size_t i, Workload& variant) {
-        for (const FieldValues& field : fields)
-          field.column.set(variant, number_text(field.values[i]), {{}, 0, field.column.name});
-      },
-      out);
+/// Variants of a workload. @throws InputError for fields and values as c_api.h says
+void predict_variants(const perfpred_model* model, const perfpred_workload* workload, const char* const* fields,
+                      const double* const* values, std::size_t field_count, std::size_t count, const JobColumns& out) {
+  if (field_count > 0) {
+    given(fields, "fields");
+    given(values, "values");
+  }
+  std::vector<FieldValues> columns;
+  const auto base = std::make_shared<AskedWorkload>(*workloads().get(workload));
+  for (std::size_t k = 0; k < field_count; ++k) {
+    columns.push_back(field_values(fields[k], values[k]));
+    const auto same = [&](const FieldValues& other) { return &other.column == &columns.back().column; };
+    if (std::count_if(columns.begin(), columns.end(), same) > 1)
+      throw InputError(fmt::format("{} is given twice", columns.back().column.name));
+    std::erase(base->unstated, columns.back().column.name);
+  }
+  const auto variant = [&](std::size_t i) {
+    ManyJob job{base->workload, base};
+    for (const FieldValues& field : columns)
+      field.column.set(job.workload, number_text(field.values[i]), {{}, 0, field.column.name});
+    return job;
+  };
+  predict_all(*models().get(model), count, variant, out);
+}
+
+void predict_many(const perfpred_model* model, const perfpred_workload* const* asked, std::size_t count,
+                  const JobColumns& out) {
+  const auto by = models().get(model);
+  if (count > 0) given(asked, "workloads");
+  const auto job = [asked](std::size_t i) {
+    auto one = workloads().get(asked[i]);
+    return ManyJob{one->workload, one};
+  };
+  predict_all(*by, count, job, out);
+}
+
+/// The prediction of one workload, whose interval holds what was not stated.
+Prediction predict_one(const TimeRegressor& regressor, const AskedWorkload& job) {
+  JobVariants variants(regressor);
+  Prediction stated = variants.predict(job.workload);
+  stated.time_sec = Unstated(variants, job.workload, stated, job.unstated).widen(stated.time_sec);
+  return stated;
 }
 
 /// What a log of `from` does not say. @throws InputError for a name that is neither a fact nor a field
@@ -302,15 +421,18 @@ int perfpred_add_op_rules(const char* file) {
 int perfpred_model_load(const char* path, const perfpred_catalogue* catalogue, perfpred_model** out) {
   return guarded([&] {
     given(out, "out");
-    const DeviceCatalogue devices = devices_of(catalogue);
-    *out = new_model(path == nullptr ? TimeRegressor::standard(devices) : TimeRegressor::load(path, devices));
+    DeviceCatalogue devices = devices_of(catalogue);
+    TimeRegressor model = read_model(path, devices);
+    *out = new_model(std::move(model), std::move(devices));
   });
 }
 
 int perfpred_model_load_text(const char* text, size_t size, const perfpred_catalogue* catalogue, perfpred_model** out) {
   return guarded([&] {
     given(out, "out");
-    *out = new_model(TimeRegressor::from_text({given(text, "text"), size}, devices_of(catalogue)));
+    DeviceCatalogue devices = devices_of(catalogue);
+    TimeRegressor model = TimeRegressor::from_text({given(text, "text"), size}, devices);
+    *out = new_model(std::move(model), std::move(devices));
   });
 }
 
@@ -329,7 +451,7 @@ int perfpred_model_fit(const char* runs_agg, const char* options, const perfpred
     std::vector<RejectedRun> left_out;
     const std::vector<AggregateRow> rows = read_usable_rows(given(runs_agg, "runs_agg"), left_out);
     for (const RejectedRun& row : left_out) note({"a row is left out: " + row.reason});
-    *out = new_model(TimeRegressor::fit(rows, fit), std::move(left_out));
+    *out = new_model(TimeRegressor::fit(rows, fit), fit.devices, std::move(left_out));
   });
 }
 
@@ -351,8 +473,18 @@ int perfpred_model_info(const perfpred_model* model, char* buffer, size_t capaci
 int perfpred_model_observe(perfpred_model* model, const char* runs, char* buffer, size_t capacity, size_t* needed) {
   return guarded([&] {
     const auto taught = models().get(model);
-    give_text(observed(runs, [&](std::span<const Run> rows) { return taught->observe(rows); }), buffer, capacity,
-              needed);
+    const auto observe = [&](std::span<const Run> rows) { return taught->observe(rows); };
+    give_text(observed(read_runs(given(runs, "runs")), runs, observe), buffer, capacity, needed);
+  });
+}
+
+int perfpred_model_observe_text(perfpred_model* model, const char* text, size_t size, char* buffer, size_t capacity,
+                                size_t* needed) {
+  return guarded([&] {
+    const auto taught = models().get(model);
+    const std::string name = "runs";
+    const auto observe = [&](std::span<const Run> rows) { return taught->observe(rows); };
+    give_text(observed(read_runs_text(name, {given(text, "text"), size}), name, observe), buffer, capacity, needed);
   });
 }
 
@@ -364,7 +496,14 @@ int perfpred_observe_file(const char* path, const char* runs, const char* out, c
     const auto observe = [&](std::span<const Run> rows) {
       return TimeRegressor::observe_in_file(from, rows, to, devices);
     };
-    give_text(observed(runs, observe), buffer, capacity, needed);
+    give_text(observed(read_runs(given(runs, "runs")), runs, observe), buffer, capacity, needed);
+  });
+}
+
+int perfpred_model_reload(perfpred_model* model, const char* path) {
+  return guarded([&] {
+    const auto before = models().get(model);
+    models().replace(model, before->successor(read_model(path, before->given_devices())));
   });
 }
 
@@ -424,12 +563,7 @@ int perfpred_predict(const perfpred_model* model, const perfpred_workload* workl
     const auto asked = models().get(model);
     const auto job = workloads().get(workload);
     given(seconds, "seconds");
-    const Prediction answer = asked->ask([&](const TimeRegressor& regressor) {
-      JobVariants variants(regressor);
-      Prediction stated = variants.predict(job->workload);
-      stated.time_sec = Unstated(variants, job->workload, stated, job->unstated).widen(stated.time_sec);
-      return stated;
-    });
+    const Prediction answer = asked->ask([&](const TimeRegressor& regressor) { return predict_one(regressor, *job); });
     seconds[0] = answer.time_sec.p05;
     seconds[1] = answer.time_sec.p50;
     seconds[2] = answer.time_sec.p95;
@@ -437,33 +571,41 @@ int perfpred_predict(const perfpred_model* model, const perfpred_workload* workl
   });
 }
 
+int perfpred_predict_quantile(const perfpred_model* model, const perfpred_workload* workload, double q,
+                              double* seconds) {
+  return guarded([&] {
+    const auto asked = models().get(model);
+    const auto job = workloads().get(workload);
+    given(seconds, "seconds");
+    const Prediction answer = asked->ask([&](const TimeRegressor& regressor) { return predict_one(regressor, *job); });
+    *seconds = quantile(answer.time_sec, q);
+  });
+}
+
 int perfpred_predict_many(const perfpred_model* model, const perfpred_workload* const* asked, size_t count, double* p05,
                           double* p50, double* p95) {
-  return guarded([&] {
-    const auto by = models().get(model);
-    if (count > 0) given(asked, "workloads");
-    predict_all(
-        *by, count, [&](std::size_t i) { return workloads().get(asked[i]); }, [](std::size_t, Workload&) {},
-        {p05, p50, p95});
-  });
+  return guarded([&] { predict_many(model, asked, count, JobColumns::of(p05, p50, p95)); });
+}
+
+int perfpred_predict_jobs(const perfpred_model* model, const perfpred_workload* const* asked, size_t count,
+                          const double* quantiles, size_t quantile_count, double* const* seconds, int* statuses) {
+  return guarded(
+      [&] { predict_many(model, asked, count, JobColumns::of(quantiles, quantile_count, seconds, statuses)); });
 }
 
 int perfpred_predict_columns(const perfpred_model* model, const perfpred_workload* workload, const char* const* fields,
                              const double* const* values, size_t field_count, size_t count, double* p05, double* p50,
                              double* p95) {
+  return guarded(
+      [&] { predict_variants(model, workload, fields, values, field_count, count, JobColumns::of(p05, p50, p95)); });
+}
+
+int perfpred_predict_variants(const perfpred_model* model, const perfpred_workload* workload, const char* const* fields,
+                              const double* const* values, size_t field_count, size_t count, const double* quantiles,
+                              size_t quantile_count, double* const* seconds, int* statuses) {
   return guarded([&] {
-    if (field_count > 0) {
-      given(fields, "fields");
-      given(values, "values");
-    }
-    std::vector<FieldValues> columns;
-    for (std::size_t k = 0; k < field_count; ++k) {
-      columns.push_back(field_values(fields[k], values[k]));
-      const auto same = [&](const FieldValues& other) { return &other.column == &columns.back().column; };
-      if (std::count_if(columns.begin(), columns.end(), same) > 1)
-        throw InputError(fmt::format("{} is given twice", columns.back().column.name));
-    }
-    predict_fields(model, workload, columns, count, {p05, p50, p95});
+    predict_variants(model, workload, fields, values, field_count, count,
+                     JobColumns::of(quantiles, quantile_count, seconds, statuses));
   });
 }
 

@@ -13,8 +13,9 @@ using namespace perfpred;
 namespace {
 
 struct ThreadState {
-  std::string text;   // of the last call that gave one
-  std::string error;  // of the last call that failed
+  std::string text;                               // of the last call that gave one
+  std::string error;                              // of the last call that failed
+  std::map<std::size_t, std::string> job_errors;  // of the last array call
   const char* message = "";
   const char* type = "";
 };
@@ -61,6 +62,10 @@ void perfpred::give_text(std::string text, char* buffer, std::size_t capacity, s
   copy_text(kept, buffer, capacity, needed);
 }
 
+void perfpred::keep_job_errors(std::map<std::size_t, std::string> errors) {
+  thread_state().job_errors = std::move(errors);
+}
+
 void perfpred::note(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) note_callback().load()(line.c_str());
 }
@@ -71,6 +76,14 @@ const char* perfpred_last_error_type() { return thread_state().type; }
 
 int perfpred_last_text(char* buffer, size_t capacity, size_t* needed) {
   return guarded([&] { copy_text(thread_state().text, buffer, capacity, needed); });
+}
+
+int perfpred_job_error(size_t index, char* buffer, size_t capacity, size_t* needed) {
+  return guarded([&] {
+    const auto& errors = thread_state().job_errors;
+    const auto found = errors.find(index);
+    give_text(found == errors.end() ? std::string() : found->second, buffer, capacity, needed);
+  });
 }
 
 void perfpred_set_note_callback(perfpred_note_callback callback) {

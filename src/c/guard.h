@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <exception>
+#include <map>
 #include <new>
 #include <string>
 #include <string_view>
@@ -43,6 +44,9 @@ Argument* given(Argument* argument, const char* name) {
 
 /// Gives a text to the caller, as c_api.h says. @throws InputError for a NULL buffer with a capacity
 void give_text(std::string text, char* buffer, std::size_t capacity, std::size_t* needed);
+
+/// Keeps why jobs of the calling thread's last array call have no answer, by place.
+void keep_job_errors(std::map<std::size_t, std::string> errors);
 
 /// Hands lines to the user's callback.
 void note(const std::vector<std::string>& lines);

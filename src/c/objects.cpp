@@ -18,6 +18,14 @@ Registry& kept_for_good(const char* kind) {
 
 }  // namespace
 
+std::shared_ptr<SharedModel> SharedModel::successor(TimeRegressor regressor) const {
+  ask([&](const TimeRegressor& before) {
+    const ResolvedDevice cpu = before.devices().resolve("cpu");
+    if (cpu.origin == DeviceOrigin::this_cpu && !cpu.lacks_rates()) regressor.set_cpu(*cpu.device);
+  });
+  return std::make_shared<SharedModel>(std::move(regressor), given_devices_);
+}
+
 std::vector<RejectedRun> SharedModel::observe(std::span<const Run> runs) {
   std::vector<RejectedRun> rejected;
   {

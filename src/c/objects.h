@@ -23,9 +23,15 @@ namespace perfpred {
 /// A regressor that any number of threads ask, while others teach it or measure this machine's CPU for it.
 class SharedModel {
  public:
+  /// @param devices   that the regressor was given
   /// @param left_out  rows of the table that the regressor was fitted on without
-  explicit SharedModel(TimeRegressor regressor, std::vector<RejectedRun> left_out = {})
-      : left_out_(std::move(left_out)), regressor_(std::move(regressor)) {}
+  SharedModel(TimeRegressor regressor, DeviceCatalogue devices, std::vector<RejectedRun> left_out = {})
+      : given_devices_(std::move(devices)), left_out_(std::move(left_out)), regressor_(std::move(regressor)) {}
+
+  [[nodiscard]] const DeviceCatalogue& given_devices() const { return given_devices_; }
+
+  /// A model that takes the place of this one, and knows the rates of this machine's CPU if this one does.
+  [[nodiscard]] std::shared_ptr<SharedModel> successor(TimeRegressor regressor) const;
 
   [[nodiscard]] const std::vector<RejectedRun>& left_out() const { return left_out_; }
 
@@ -47,6 +53,7 @@ class SharedModel {
   void rate_cpu() const;
 
  private:
+  DeviceCatalogue given_devices_;
   std::vector<RejectedRun> left_out_;
   mutable TimeRegressor regressor_;     // but for set_cpu() it locks itself
   mutable std::shared_mutex devices_;   // alone: set_cpu()

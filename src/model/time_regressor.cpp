@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -16,6 +17,7 @@
 #include "model/lognormal.h"
 #include "model/model_state.h"
 #include "model/training_rows.h"
+#include "model/unstated.h"
 #include "optime/standard_ops.h"
 #include "text/files.h"
 #include "text/hash.h"
@@ -379,32 +381,71 @@ Prediction TimeRegressor::predict(const Workload& workload, const ResolvedDevice
   return state->finish(route, workload, route.group->model->predict(workload, step));
 }
 
-void TimeRegressor::predict(std::span<const Workload> workloads, std::span<Prediction> predictions) const {
-  if (workloads.size() != predictions.size()) throw Error("predict: as many predictions as workloads are needed");
-  const auto state = impl_->state.read();
-  std::vector<Route> routes;
-  routes.reserve(workloads.size());
-  for (const Workload& workload : workloads) {
-    impl_->check(workload, nullptr);
-    routes.push_back(impl_->route(*state, workload));
+void JobVariants::predict_all(const TimeRegressor& model, std::span<const Workload> workloads,
+                              std::span<Prediction> predictions, const std::function<void(std::size_t)>& refused) {
+  const TimeRegressor::Impl& impl = *model.impl_;
+  const auto state = impl.state.read();
+  std::vector<std::optional<Route>> routes(workloads.size());  // empty: it is refused
+  const auto attempt = [&](std::size_t i, const auto& act) {
+    try {
+      act();
+    } catch (const std::exception&) {
+      routes[i].reset();
+      refused(i);
+    }
+  };
+  for (std::size_t i = 0; i < workloads.size(); ++i) {
+    attempt(i, [&] {
+      impl.check(workloads[i], nullptr);
+      routes[i] = impl.route(*state, workloads[i]);
+    });
   }
   std::vector<Quantiles> quantiles;
+  const auto predict_one = [&](std::size_t i) {
+    const Workload& one = workloads[i];
+    const Group* group = routes[i]->group;
+    predictions[i] = group == nullptr
+                         ? state->finish(*routes[i], state->ops->estimate(one, impl.device_of(one), nullptr))
+                         : state->finish(*routes[i], one, group->model->predict(one, nullptr));
+  };
   for (std::size_t begin = 0; begin < workloads.size();) {  // neighbours of one group go to its model together
-    const Group* group = routes[begin].group;
-    if (group == nullptr) {
-      const Workload& one = workloads[begin];
-      predictions[begin] = state->finish(routes[begin], state->ops->estimate(one, impl_->device_of(one), nullptr));
-      ++begin;
-      continue;
-    }
     std::size_t end = begin + 1;
-    while (end < workloads.size() && routes[end].group == group) ++end;
-    quantiles.resize(end - begin);
-    group->model->predict(workloads.subspan(begin, end - begin), quantiles);
-    for (; begin < end; ++begin) {
-      predictions[begin] = state->finish(routes[begin], workloads[begin], quantiles[quantiles.size() - (end - begin)]);
+    const Group* group = routes[begin] ? routes[begin]->group : nullptr;
+    while (group != nullptr && end < workloads.size() && routes[end] && routes[end]->group == group) ++end;
+    bool together = group != nullptr;
+    if (together) {
+      try {
+        quantiles.resize(end - begin);
+        group->model->predict(workloads.subspan(begin, end - begin), quantiles);
+      } catch (const std::exception&) {  // which one?
+        together = false;
+      }
     }
+    for (std::size_t i = begin; i < end; ++i) {
+      if (!routes[i]) continue;
+      attempt(i, [&] {
+        if (together) {
+          predictions[i] = state->finish(*routes[i], workloads[i], quantiles[i - begin]);
+        } else {
+          predict_one(i);
+        }
+      });
+    }
+    begin = end;
   }
+}
+
+void TimeRegressor::predict(std::span<const Workload> workloads, std::span<Prediction> predictions) const {
+  if (workloads.size() != predictions.size()) throw Error("predict: as many predictions as workloads are needed");
+  JobVariants::predict_all(*this, workloads, predictions, [](std::size_t place) {
+    try {
+      throw;
+    } catch (const ModelError& error) {
+      throw ModelError(fmt::format("[{}]: {}", place, error.what()));
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("[{}]: {}", place, error.what()));
+    }
+  });
 }
 
 std::vector<Prediction> TimeRegressor::predict(std::span<const Workload> workloads) const {

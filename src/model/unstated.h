@@ -4,6 +4,8 @@
 #include <perfpred/prediction.h>
 #include <perfpred/time_regressor.h>
 
+#include <cstddef>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <span>
@@ -29,6 +31,11 @@ class JobVariants {
   [[nodiscard]] Prediction predict(const Workload& variant, std::vector<TimeTerm>* breakdown = nullptr) {
     return model_.predict(variant, device_, step_, breakdown, &steps_);
   }
+
+  /// TimeRegressor::predict() of many workloads; of one that has no prediction `refused` gets the place, while its
+  /// exception is handled.
+  static void predict_all(const TimeRegressor& model, std::span<const Workload> workloads,
+                          std::span<Prediction> predictions, const std::function<void(std::size_t place)>& refused);
 
  private:
   const TimeRegressor& model_;

@@ -34,6 +34,22 @@ nlohmann::json advice_json(const std::vector<FitAdvice>& advice) {
   return list;
 }
 
+nlohmann::json quantiles_json(const JobAnswer& answer) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const QuantileOfJob& one : answer.job.quantiles) {
+    const nlohmann::json total = answer.knows_epoch ? nlohmann::json(one.total_sec) : nlohmann::json();
+    list.push_back({{"q", one.q}, {"step_sec", one.step_sec}, {"total_sec", total}});
+  }
+  return list;
+}
+
+/// Keys that an answer has where their terms were given.
+void add_asked(nlohmann::json& json, const JobAnswer& answer) {
+  if (!answer.job.quantiles.empty()) json["quantiles"] = quantiles_json(answer);
+  if (answer.job.epochs_in_budget) json["epochs_in_budget"] = to_json(*answer.job.epochs_in_budget);
+  if (!answer.currency.empty()) json["currency"] = answer.currency;
+}
+
 }  // namespace
 
 nlohmann::json to_json(const JobAnswer& answer) {
@@ -74,8 +90,7 @@ nlohmann::json to_json(const JobAnswer& answer) {
                          {"narrow_by", narrow_by},
                          {"narrow_to", narrow_to},
                          {"scaling", nullptr}};  // of several devices: not answered yet
-  if (job.epochs_in_budget) json["epochs_in_budget"] = to_json(*job.epochs_in_budget);
-  if (!answer.currency.empty()) json["currency"] = answer.currency;
+  add_asked(json, answer);
   if (answer.knows_epoch) return json;
   for (const char* key : {"time_sec", "total_sec", "price"}) json[key] = nullptr;
   return json;

@@ -64,6 +64,29 @@ bool is_passed_over(const std::string& name, const nlohmann::json& value, bool h
   return value.is_null() || (name == id_key && has_terms);
 }
 
+/// A number or a list of numbers.
+std::vector<double> quantiles_of(const nlohmann::json& value) {
+  const auto fail = [&] { throw_bad_value({{}, 0, "quantiles"}, dumped(value), "a list of numbers such as 0.99"); };
+  std::vector<double> quantiles;
+  for (const auto& one : value.is_array() ? value : nlohmann::json::array({value})) {
+    if (!one.is_number()) fail();
+    quantiles.push_back(one.get<double>());
+  }
+  return quantiles;
+}
+
+/// Takes a term that may have several values. @returns whether it is one
+bool take_many(AskedTerms& terms, std::string_view name, const nlohmann::json& value, const ModelRequests& requests) {
+  if (name == "prices") {
+    terms.prices = prices_of(value, requests.catalogue());
+  } else if (name == "quantiles") {
+    terms.job.quantiles = quantiles_of(value);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 /// @param known  the terms that the request may have
 AskedJob read(const ModelRequests& requests, const nlohmann::json& request, const AskedTerms& terms,
               std::span<const Term> known) {
@@ -76,10 +99,7 @@ AskedJob read(const ModelRequests& requests, const nlohmann::json& request, cons
     const std::string& name = item.key();
     const nlohmann::json& value = item.value();
     if (is_passed_over(name, value, !known.empty())) continue;
-    if (name == "prices" && !known.empty()) {
-      asked.terms.prices = prices_of(value, requests.catalogue());
-      continue;
-    }
+    if (!known.empty() && take_many(asked.terms, name, value, requests)) continue;
     const std::string given = option_text(name, value);
     const auto term = std::find_if(known.begin(), known.end(), [&](const Term& one) { return one.name == name; });
     if (name == "step") {

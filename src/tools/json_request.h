@@ -25,9 +25,9 @@ struct AskedJob {
 
 /// A request is a JSON object: fields of a workload by the names of its key, `config` (a config.json) or `step` (a step
 /// file) in place of `network`, and terms of the job by the names of perfpred-predict's options: epochs, startup_sec,
-/// price_per_hour, prices (as prices_of()), budget_sec, train_tokens, reserved_by_others, and `fit_advice`, 0 to leave
-/// out the advice and the largest batch. Values are texts, numbers, true and false, and lists of sizes for `input`;
-/// null stands for a field that is not given.
+/// price_per_hour, prices (as prices_of()), budget_sec, quantiles (a number or a list), train_tokens,
+/// reserved_by_others, and `fit_advice`, 0 to leave out the advice and the largest batch. Values are texts, numbers,
+/// true and false, and lists of sizes for `input`; null stands for a field that is not given.
 /// `id` may be anything: it is for echo_id().
 /// @param request  of parse_request()
 /// @param terms    of requests that do not say otherwise

@@ -90,6 +90,22 @@ const std::vector<AnswerColumn>& answer_columns() {
   return all;
 }
 
+/// The same, and columns of the quantiles that the answers have by number, named by it: `total_sec_q0.999`.
+std::vector<AnswerColumn> columns_of(std::span<const std::optional<JobAnswer>> answers) {
+  std::vector<AnswerColumn> columns = answer_columns();
+  const auto any = std::find_if(answers.begin(), answers.end(), [](const auto& answer) { return answer.has_value(); });
+  if (any == answers.end()) return columns;
+  for (const auto& [name, sec] :
+       {std::pair("step_sec_q", &QuantileOfJob::step_sec), std::pair("total_sec_q", &QuantileOfJob::total_sec)}) {
+    for (std::size_t i = 0; i < (*any)->job.quantiles.size(); ++i) {
+      columns.push_back({name + number_text((*any)->job.quantiles[i].q), [i, sec = sec](const JobAnswer& answer) {
+                           return number_text(answer.job.quantiles[i].*sec);
+                         }});
+    }
+  }
+  return columns;
+}
+
 Quantiles read_quantiles(const CsvReader& csv, const std::array<CsvColumn, 3>& columns) {
   const Quantiles q = {csv.positive(columns[0]), csv.positive(columns[1]), csv.positive(columns[2])};
   if (q.p05 > q.p50 || q.p50 > q.p95) {
@@ -108,7 +124,8 @@ void write_predictions(const std::string& path, std::span<const AskedRow> rows,
   std::vector<std::string> names = header();
   const std::size_t before_error = names.size();
   names.emplace_back("error");
-  for (const AnswerColumn& column : answer_columns()) names.push_back(column.name);
+  const std::vector<AnswerColumn> columns = columns_of(answers);
+  for (const AnswerColumn& column : columns) names.push_back(column.name);
   file.write(csv_line(names));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto& answer = answers[i];
@@ -117,7 +134,7 @@ void write_predictions(const std::string& path, std::span<const AskedRow> rows,
                : rows[i].texts();
     fields.resize(before_error);
     fields.push_back(rows[i].error);
-    for (const AnswerColumn& column : answer_columns()) fields.push_back(answer ? column.text(*answer) : "");
+    for (const AnswerColumn& column : columns) fields.push_back(answer ? column.text(*answer) : "");
     file.write(csv_line(fields));
   }
   file.commit();

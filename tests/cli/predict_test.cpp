@@ -377,6 +377,47 @@ std::vector<std::map<std::string, std::string>> rows_of(const std::string& path)
 }
 
 /// What nobody says may be otherwise: an interval is as wide whether options or a table leave a field out.
+/// By number, in every form that an answer has; 0.95 is the upper end of the interval.
+TEST_F(PredictProgram, AQuantileIsAskedForByNumber) {
+  const std::vector<std::string> job = {
+      "--network", "squeezenet1_1", "--batch-size", "24",         "--epochs", "3", "--startup-sec",
+      "9",         "--quantile",    "0.95",         "--quantile", "0.999"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), job.begin(), job.end());
+    return more;
+  };
+  const Json one = answer(with({"--json"}));
+  ASSERT_EQ(one.at("quantiles").size(), 2);
+  EXPECT_EQ(one.at("quantiles")[0].at("total_sec"), one.at("total_sec").at("p95"));
+  EXPECT_EQ(one.at("quantiles")[0].at("step_sec"), one.at("step_sec").at("p95"));
+  const double q999 = one.at("quantiles")[1].at("total_sec").get<double>();
+  EXPECT_GT(q999, one.at("total_sec").at("p95").get<double>());
+  EXPECT_THAT(predict(job).out, AllOf(HasSubstr("95 % below"), HasSubstr("99.9 % below")));
+  EXPECT_FALSE(answer({"--network", "squeezenet1_1", "--batch-size", "24", "--json"}).contains("quantiles"));
+
+  const std::string file = folder_->file("quantiles.csv");
+  std::vector<std::string> swept = with({"--sweep", "batch_size=24,48", "--out", file});
+  swept.erase(swept.begin() + 2, swept.begin() + 4);
+  EXPECT_THAT(predict(swept).out, HasSubstr("99.9 % below"));
+  std::ifstream table(file);
+  std::string header, row;
+  std::getline(table, header);
+  std::getline(table, row);
+  EXPECT_THAT(header, ::testing::EndsWith(",step_sec_q0.95,step_sec_q0.999,total_sec_q0.95,total_sec_q0.999"));
+  EXPECT_DOUBLE_EQ(std::stod(row.substr(row.rfind(',') + 1)), q999);
+
+  const Finished lines = predict({"--jsonl", "--quantile", "0.9"},
+                                 "{\"network\": \"squeezenet1_1\", \"batch_size\": 24}\n"
+                                 "{\"network\": \"squeezenet1_1\", \"batch_size\": 24, \"quantiles\": [0.8, 0.99]}\n");
+  std::istringstream answers(lines.out);
+  std::getline(answers, row);
+  EXPECT_EQ(Json::parse(row).at("quantiles").at(0).at("q"), 0.9);
+  std::getline(answers, row);
+  EXPECT_EQ(Json::parse(row).at("quantiles").size(), 2);
+  for (const char* bad : {"0", "1", "-0.5", "99.9", "x", "nan"})
+    expect_refusal(predict({"--network", "squeezenet1_1", "--batch-size", "24", "--quantile", bad}), 2, "uantile");
+}
+
 TEST_F(PredictProgram, ATableSaysNoMoreThanAnOption) {
   const std::string standard = testing::program("predict"), out = folder_->file("unstated.csv");
   const auto options = [&](std::vector<std::string> more) {
