@@ -444,7 +444,7 @@ class Models(WithFolder):
     def test_observe_what_a_scheduler_has(self):
         model = self.fitted()
         answer = model.predict(depth=3, base_filters=33, batch_size=64)
-        rows = [{"key": answer.key, "timestamp_utc": "2026-01-01T00:00:00Z", "epochs": 4, "seconds": 4.02 * answer.time_sec.p50}]
+        rows = [{"key": answer.key, "timestamp_utc": "2026-01-01T00:00:00Z", "epochs": 4, "seconds": 4.002 * answer.time_sec.p50}]
         self.assertEqual(model.observe(rows), {"observed": 1, "set_aside": []})
         self.assertGreater(model.predict(depth=3, base_filters=33, batch_size=64).time_sec.p50, answer.time_sec.p50)
         self.assertEqual(model.observe(rows)["set_aside"][0]["reason"], "already observed")
