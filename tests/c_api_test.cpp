@@ -474,8 +474,7 @@ TEST_F(CApi, RefusesWhatIsNoRequest) {
   expect_refused(ask(R"({"step": "gone.json", "device": "T4"})"), "gone.json");
   expect_refused(ask(R"({"network": "resnet50", "batch_size": 8, "device": "T4", "accumulate": 4611686018427387904})"),
                  "accumulate 4611686018427387904 is too large");
-  expect_refused(ask("{\"network\": \"resnet50\", \"batch_size\": 8, \"device\": \"T4\\u0000\"}"),
-                 "control characters");
+  expect_refused(ask("{\"network\": \"resnet50\", \"batch_size\": 8, \"device\": \"T4\\u0000\"}"), "is not known");
   std::string long_input = "3";
   for (int i = 0; i < 100'000; ++i) long_input += ",3";
   expect_refused(

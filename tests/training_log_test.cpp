@@ -326,16 +326,19 @@ std::string bytes_of(Number number) {
 TEST(TrainingLog, OfTensorBoardPassesOverRecordsThatAreNoScalars) {
   const TemporaryFolder folder;
   const std::string log = slurp(sample("lightning.tfevents"));
+  const double sec = *read_training_log(sample("lightning.tfevents"), facts()).avg_time_sec;
+  std::uint64_t first = 0;
+  std::memcpy(&first, log.data(), sizeof first);
+  first += 16;  // with its length and two checksums
   constexpr std::uint64_t length = 2'000'000'000;
-  const std::string head = bytes_of(length);
-  const std::string path = folder.write("events", log + head + bytes_of(masked_checksum(head)));
-  std::filesystem::resize_file(path, log.size() + 12 + length + 4);
-  std::ofstream(path, std::ios::app) << log;  // the same points again
-  EXPECT_EQ(read_training_log(path, facts()).avg_time_sec,
-            read_training_log(folder.write("twice", log + log), facts()).avg_time_sec);
-  std::filesystem::resize_file(path, log.size() + length);  // which its writer did not finish
-  EXPECT_EQ(read_training_log(path, facts()).avg_time_sec,
-            read_training_log(sample("lightning.tfevents"), facts()).avg_time_sec);
+  const std::string head = bytes_of(length) + bytes_of(masked_checksum(bytes_of(length)));
+  const std::string between = folder.write("between", log.substr(0, first) + head);
+  std::filesystem::resize_file(between, first + head.size() + length + 4);
+  std::ofstream(between, std::ios::app) << log.substr(first);
+  EXPECT_EQ(read_training_log(between, facts()).avg_time_sec, sec);
+  const std::string unfinished = folder.write("unfinished", log + head);
+  std::filesystem::resize_file(unfinished, log.size() + length);
+  EXPECT_EQ(read_training_log(unfinished, facts()).avg_time_sec, sec);
 }
 
 TEST(TrainingLog, OfTensorBoardAsksWhatItsStepsCount) {

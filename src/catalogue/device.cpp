@@ -435,6 +435,8 @@ DeviceCatalogue::Places DeviceCatalogue::places_of(std::string_view text) const 
 }
 
 ResolvedDevice DeviceCatalogue::resolve(std::string_view text) const& {
+  const auto unfit = [](char c) { return c != '\t' && static_cast<unsigned char>(c) < 0x20; };
+  if (std::any_of(text.begin(), text.end(), unfit)) return {this, text, nullptr, DeviceOrigin::unknown};
   const Places* written = written_places(text);
   if (written != nullptr && written->empty()) return {this, text, &cpu_, DeviceOrigin::this_cpu};
   const Places other = written != nullptr ? Places() : places_of(text);
