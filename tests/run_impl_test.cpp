@@ -154,8 +154,7 @@ TEST(Run, AKeyStandsForTheFieldsAndSecondsForTheTimeOfAnEpoch) {
   Workload job = Workload::zoo("resnet50", 64);
   job.device = "A100-80GB-PCIe";
   const auto read = [&](const std::string& text) { return read_runs(folder.write("runs.csv", text)); };
-  const std::vector<Run> runs =
-      read("key,epochs,seconds,outcome\n" + job.key() + ",8,100,\n" + job.key() + ",0,,failed\n");
+  const auto runs = read("key,epochs,seconds,outcome\n" + job.key() + ",8,100,\n" + job.key() + ",0,,failed\n");
   ASSERT_THAT(runs, SizeIs(2));
   EXPECT_EQ(runs[0].workload, job);
   EXPECT_EQ(runs[0].avg_time_sec, 12.5);
@@ -165,7 +164,7 @@ TEST(Run, AKeyStandsForTheFieldsAndSecondsForTheTimeOfAnEpoch) {
   EXPECT_TRUE(runs[0].epoch_times.empty());
   EXPECT_EQ(runs[1].avg_time_sec, std::nullopt);
   EXPECT_EQ(runs[1].outcome, Outcome::failed);
-  const std::vector<Run> fields = read("network,batch_size,input,device,avg_time_sec\nresnet18,32,3x64x64,T4,7\n");
+  const auto fields = read("network,batch_size,input,device,avg_time_sec\nresnet18,32,3x64x64,T4,7\n");
   ASSERT_THAT(fields, SizeIs(1));
   EXPECT_EQ(fields[0].workload.network, "resnet18");
   EXPECT_EQ(fields[0].avg_time_sec, 7);
