@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "device/caching_allocator.h"
+#include "text/csv.h"
 
 namespace perfpred {
 namespace {
@@ -389,6 +390,50 @@ TEST(MemoryEstimate, IsWhatTrainingJobsPeakAt) {
     ++tables;
   }
   EXPECT_GE(tables, 2U);
+}
+
+/// Measured where oneDNN's kernels are those of AVX2, most of which take no scratch memory: some multiply matrices of
+/// windows, which each thread has of its own, with four times the weights' gradients.
+TEST(MemoryEstimate, BoundsTheScratchMemoryOfACpusThreads) {
+  CsvReader table(PERFPRED_SOURCE_DIR "/data/amd_epyc_avx2_2_threads/memory_of_threads.csv");
+  const CsvColumn network = table.required("network"), side = table.required("image_size"),
+                  batch = table.required("batch_size"), threads = table.required("threads"),
+                  peak = table.required("peak_bytes");
+  std::vector<double> errors;
+  while (table.next()) {
+    const std::int64_t pixels = table.positive_integer(side), measured = table.positive_integer(peak);
+    const Workload workload = Workload::zoo(table.text(network), table.positive_integer(batch), {3, pixels, pixels});
+    SCOPED_TRACE(workload.key() + " threads " + std::string(table.text(threads)));
+    const ExecutedStep step = execute(workload.graph(), DeviceKind::cpu);
+    TrainingJob job;
+    job.loader_batches = 1;
+    job.threads = static_cast<int>(table.positive_integer(threads));
+    EXPECT_GE(estimate_memory(step, job).tensors.upper, measured) << "of registers that are not known";
+    job.vector_bits = 256;
+    const MemoryEstimate estimate = estimate_memory(step, job);
+    EXPECT_GE(estimate.tensors.upper, measured);
+    EXPECT_EQ(estimate.device.upper, estimate.tensors.upper);
+    errors.push_back(std::abs(static_cast<double>(estimate.peak_bytes) / static_cast<double>(measured) - 1));
+  }
+  ASSERT_GE(errors.size(), 20U);
+  std::sort(errors.begin(), errors.end());
+  EXPECT_LE(errors[errors.size() / 2], 0.01);
+  EXPECT_LE(errors[errors.size() * 95 / 100], 0.05);
+  std::cout << errors.size() << " jobs, median error " << errors[errors.size() / 2] << ", largest " << errors.back()
+            << '\n';
+}
+
+TEST(TrainingJob, HasTheRegistersOfThisMachinesCpuAlone) {
+  Device other;
+  other.kind = DeviceKind::cpu;
+  other.name = "a CPU elsewhere";
+  EXPECT_EQ(TrainingJob::on(other)->vector_bits, 0);
+  other.aliases = {"cpu"};  // a row of the user's own
+  EXPECT_EQ(TrainingJob::on(other)->vector_bits, TrainingJob::on(Device::this_cpu())->vector_bits);
+  TrainingJob job;
+  job.vector_bits = 128;
+  const ExecutedStep step = execute(Workload::zoo("squeezenet1_1", 1).graph(), DeviceKind::cpu);
+  EXPECT_THROW(static_cast<void>(estimate_memory(step, job)), InputError);
 }
 
 }  // namespace

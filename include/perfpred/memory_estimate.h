@@ -16,7 +16,9 @@ struct PERFPRED_API TrainingJob {
   /// Tensors get memory of LibTorch's allocator for CUDA and ROCm, which rounds to 512 bytes, cuts blocks from segments
   /// of 2 MiB, 20 MiB or more, and keeps the segments. Else they get the bytes that they have, as on a CPU.
   bool caching_allocator = false;
-  int threads = 2;         ///< of a CPU, >= 1; oneDNN's convolutions depend on it
+  int threads = 2;      ///< of a CPU, >= 1; oneDNN's convolutions depend on it
+  int vector_bits = 0;  ///< of a CPU's registers: 256 (AVX2) or 512 (AVX-512), for which oneDNN has other kernels; 0:
+                        ///< not known. Bytes are then expected as of 512, and the bound is that of either
   int loader_batches = 2;  ///< batches on the device at a time, >= 1: the one trained on, and those loaded ahead
   std::int64_t matrix_workspace_bytes = 0;  ///< >= 0, of one handle of the matrix library; forward and backward have
                                             ///< one each
@@ -29,9 +31,9 @@ struct PERFPRED_API TrainingJob {
   std::int64_t device_bytes = 0;  ///< that a program can have, >= 0; 0 if that is not known. The allocator gives
                                   ///< unused blocks back before it runs out of them
 
-  /// A job on this device with LibTorch's own settings, one thread for each core of a CPU: workspaces of cuBLAS are
-  /// 8,519,680 bytes, on Hopper and Blackwell 32 MiB; of hipBLAS 32 MiB, on CDNA3 128 MiB; the context of a GPU's
-  /// driver with the libraries is an allowance of 900 MB.
+  /// A job on this device with LibTorch's own settings, one thread for each core of a CPU, and the registers of this
+  /// machine's CPU if the device is that: workspaces of cuBLAS are 8,519,680 bytes, on Hopper and Blackwell 32 MiB; of
+  /// hipBLAS 32 MiB, on CDNA3 128 MiB; the context of a GPU's driver with the libraries is an allowance of 900 MB.
   /// @returns nothing for an accelerator that is neither GPU nor CPU: how it gets memory is not known
   [[nodiscard]] static std::optional<TrainingJob> on(const Device& device, Precision precision = Precision::fp32);
 
@@ -64,10 +66,12 @@ struct PERFPRED_API MemoryEstimate {
   std::int64_t optimizer = 0;    ///< its state
   std::int64_t activations = 0;  ///< the batch, what is kept for the backward pass, temporaries
   std::int64_t loader = 0;       ///< batches loaded ahead
-  std::int64_t workspace = 0;    ///< CPU: oneDNN's copies; GPU: of libraries, and unused bytes of the allocator
-  std::int64_t context = 0;      ///< of the driver and libraries
+  std::int64_t workspace = 0;  ///< CPU: oneDNN's copies and its threads' scratch memory; GPU: of libraries, and unused
+                               ///< bytes of the allocator
+  std::int64_t context = 0;    ///< of the driver and libraries
 
-  MemoryBound tensors;   ///< most that live tensors and workspaces hold (torch.cuda.max_memory_allocated)
+  MemoryBound tensors;   ///< most that live tensors and workspaces hold (torch.cuda.max_memory_allocated); CPU: with
+                         ///< the scratch memory of oneDNN's threads
   MemoryBound reserved;  ///< most that PyTorch's allocator keeps (torch.cuda.max_memory_reserved); CPU, and other
                          ///< software, whose allocator takes what it is set to: tensors
   MemoryBound device;    ///< with the driver's context and libraries: what nvidia-smi shows; CPU: tensors
@@ -77,7 +81,7 @@ struct PERFPRED_API MemoryEstimate {
   [[nodiscard]] std::optional<MemoryVerdict> verdict(const Device& on, std::int64_t reserved_by_others = 0) const;
 };
 
-/// @throws InputError if the job has no thread, no batch or negative bytes
+/// @throws InputError if the job has no thread, no batch, registers of another width or negative bytes
 [[nodiscard]] PERFPRED_API MemoryEstimate estimate_memory(const ExecutedStep& step, const TrainingJob& job);
 
 /// The largest batch size whose verdict is `fits`; nothing if not even one sample's is.

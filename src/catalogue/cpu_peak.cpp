@@ -13,6 +13,7 @@
 #include <latch>
 #include <new>
 #include <numeric>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -183,6 +184,22 @@ Device Device::this_cpu() {
   cpu.sms = usable_cpus();
   cpu.mem_gb = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE)) / 1e9;
   return cpu;
+}
+
+bool is_this_cpu(const Device& device) {
+  if (device.kind != DeviceKind::cpu) return false;
+  const auto means = [](std::string_view name) { return name == "cpu" || (!name.empty() && name == cpu_model_name()); };
+  return means(device.name) || std::any_of(device.aliases.begin(), device.aliases.end(), means);
+}
+
+int this_cpu_vector_bits() {
+#if defined(__x86_64__)
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  if (avx512) return 512;
+  if (__builtin_cpu_supports("avx2")) return 256;
+#endif
+  return 0;
 }
 
 Device Device::measured_cpu() {

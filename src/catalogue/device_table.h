@@ -41,4 +41,11 @@ void keep_own(std::vector<Device>& kept, Device device);
 /// What the kernel calls this machine's CPU; empty if it does not say.
 [[nodiscard]] const std::string& cpu_model_name();
 
+/// Whether a device is this machine's CPU: it has the name or an alias `cpu`, or the name that the kernel gives.
+[[nodiscard]] bool is_this_cpu(const Device& device);
+
+/// Bits of the vector registers for which oneDNN has kernels on this machine: 512 with AVX-512 F, BW, VL and DQ, else
+/// 256 with AVX2; 0 for other CPUs.
+[[nodiscard]] int this_cpu_vector_bits();
+
 }  // namespace perfpred

@@ -8,13 +8,16 @@
 namespace perfpred {
 namespace {
 
-/// Channels that oneDNN's blocked layouts hold together (of AVX-512).
-constexpr std::int64_t channel_block = 16;
-
-/// The fewest channels that are filled up to a block: an image's three are not, and weight gradients have kernels for
-/// up to eight.
-constexpr std::int64_t min_filled = 4;
-constexpr std::int64_t min_filled_of_weight_gradient = 9;
+/// How oneDNN fills the channels of its copies.
+struct Filling {
+  std::int64_t block;  ///< channels that its layouts hold together
+  /// The fewest channels that are filled up to a block: of an image and of a result in the forward pass, of both for
+  /// the image's gradient, and for the weight's, which has kernels for fewer.
+  std::int64_t least_of_image, least_of_result, least_of_image_gradient, least_of_weight_gradient;
+};
+constexpr Filling filling_of(VectorUnits units) {
+  return units == VectorUnits::avx512 ? Filling{16, 4, 4, 4, 9} : Filling{8, 8, 2, 2, 4};
+}
 
 /// Rows and columns of the widest window for which oneDNN has kernels of its own.
 constexpr std::int64_t max_window = 14;
@@ -55,8 +58,13 @@ bool convolves_images(const OpGraph& step, const Op& op) {
 
 class Workspace {
  public:
-  Workspace(const OpGraph& step, const Op& op, int threads)
-      : step_(step), op_(op), threads_(threads), operands_(operands_of(step, op)) {}
+  Workspace(const OpGraph& step, const Op& op, int threads, VectorUnits units)
+      : step_(step),
+        op_(op),
+        threads_(threads),
+        units_(units),
+        filling_(filling_of(units)),
+        operands_(operands_of(step, op)) {}
 
   [[nodiscard]] std::int64_t peak() const {
     if (is_native()) return native();
@@ -75,14 +83,14 @@ class Workspace {
   [[nodiscard]] std::int64_t bytes(TensorId id) const { return id == no_tensor ? 0 : step_.bytes(id); }
 
   /// Bytes of a copy in oneDNN's layout: channels (axis 1 of images, both channel axes of weights) are filled up.
-  [[nodiscard]] std::int64_t blocked(TensorId id, std::int64_t least = min_filled) const {
+  [[nodiscard]] std::int64_t blocked(TensorId id, std::int64_t least) const {
     if (id == no_tensor) return 0;
     const Shape& shape = step_.shape(id);
     double bytes = static_cast<double>(step_.bytes(id));
     for (std::size_t axis = id == operands_.weight ? 0 : 1; axis < 2; ++axis) {
       const std::int64_t channels = shape[axis];
       if (channels < least) continue;
-      const std::int64_t filled = (channels + channel_block - 1) / channel_block * channel_block;
+      const std::int64_t filled = (channels + filling_.block - 1) / filling_.block * filling_.block;
       bytes *= static_cast<double>(filled) / static_cast<double>(channels);
     }
     return static_cast<std::int64_t>(bytes);
@@ -96,9 +104,8 @@ class Workspace {
     const Shape& window = step_.shape(operands_.weight);
     const bool one = window[2] == 1 && window[3] == 1;
     if (one && in[2] == step_.shape(operands_.result)[2] && in[0] < 16 && threads_ == 1) return true;
-    const bool grouped = window[1] != ordinary_image()[1];
     const bool wide = window[2] > 3 && window[3] > 3;
-    return !grouped && !wide && in[0] == 1 && in.numel() <= 20'480;
+    return !is_grouped() && !wide && in[0] == 1 && in.numel() <= 20'480;
   }
 
   /// Bytes of the matrix of windows that a native convolution multiplies; a 1x1 window's is the image itself.
@@ -117,45 +124,69 @@ class Workspace {
   }
 
   [[nodiscard]] std::int64_t blocked_forward() const {
-    const std::int64_t out = blocked(operands_.result);
-    return std::max(blocked(operands_.image) + blocked(operands_.weight) + out, out + bytes(operands_.result));
+    const std::int64_t out = blocked(operands_.result, filling_.least_of_result);
+    const std::int64_t in =
+        blocked(operands_.image, filling_.least_of_image) + blocked(operands_.weight, filling_.least_of_image);
+    return std::max(in + out, out + bytes(operands_.result));
   }
 
   [[nodiscard]] std::int64_t blocked_image() const {
     if (operands_.image_gradient == no_tensor) return 0;
-    const std::int64_t made = blocked(operands_.image_gradient);
-    return std::max(blocked(operands_.result) + blocked(operands_.weight) + made,
-                    made + bytes(operands_.image_gradient));
+    const std::int64_t least = filling_.least_of_image_gradient;
+    const std::int64_t made = blocked(operands_.image_gradient, least), given = bytes(operands_.image_gradient);
+    const std::int64_t blocked_sum = blocked(operands_.result, least) + blocked(operands_.weight, least) + made;
+    // AVX2's kernel for strides gives a channels-last image, which is copied twice until it is as LibTorch wants it.
+    const bool twice = units_ != VectorUnits::avx512 && !is_grouped() && ordinary_image()[2] > ordinary_result()[2] &&
+                       !is_permuted_image(step_, operands_.result);
+    return std::max(blocked_sum, twice ? 3 * given : made + given);
+  }
+
+  [[nodiscard]] bool is_grouped() const { return step_.shape(operands_.weight)[1] != ordinary_image()[1]; }
+
+  /// Whether oneDNN has no kernel of its own for the weight's gradient, and multiplies matrices of windows: of wide
+  /// windows, and, with AVX2, of windows larger than the image without its border, and of single channels in other
+  /// windows than 3x3.
+  [[nodiscard]] bool multiplies_windows() const {
+    const Shape &window = step_.shape(operands_.weight), &image = ordinary_image();
+    if (std::min(window[2], window[3]) > max_window) return true;
+    if (units_ == VectorUnits::avx512) return false;
+    if (window[2] > image[2] || window[3] > image[3]) return true;
+    const bool single = window[1] == 1 && is_grouped();
+    return single && (window[2] != 3 || window[3] != 3) && !is_permuted_image(step_, operands_.result);
   }
 
   [[nodiscard]] std::int64_t blocked_weight() const {
     if (operands_.weight_gradient == no_tensor) return 0;
     const std::int64_t before = bytes(operands_.image_gradient);
     const Shape& window = step_.shape(operands_.weight);
-    if (std::min(window[2], window[3]) > max_window) {
-      // By matrices of windows, one image a thread; oneDNN books four times the sums of the threads' weight gradients.
+    if (multiplies_windows()) {
+      // One image of a group a thread; oneDNN books four times the sums of the threads' weight gradients.
       const std::int64_t of_image = window_matrix() / step_.shape(operands_.image)[0];
       const std::int64_t of_thread = of_image + 4 * bytes(operands_.weight);
       return before + bytes(operands_.result) + bytes(operands_.weight_gradient) + threads_ * of_thread;
     }
     // Without a kernel for depthwise weights in this layout, oneDNN fills each group to a block of its own.
     const bool filled = window[1] == 1 && is_permuted_image(step_, operands_.result);
-    const std::int64_t least = min_filled_of_weight_gradient;
-    const std::int64_t made = blocked(operands_.weight, least) * (filled ? channel_block * channel_block : 1);
-    return before + std::max(blocked(operands_.result, least) + blocked(operands_.image, least) + made,
+    const std::int64_t least = filling_.least_of_weight_gradient, block = filling_.block;
+    const std::int64_t made = blocked(operands_.weight, least) * (filled ? block * block : 1);
+    const bool summed = units_ == VectorUnits::avx2_most && threads_ > 1 && !is_grouped() && window[2] * window[3] == 1;
+    const std::int64_t sums = summed ? threads_ * made : 0;
+    return before + std::max(blocked(operands_.result, least) + blocked(operands_.image, least) + made + sums,
                              made + bytes(operands_.weight_gradient));
   }
 
   const OpGraph& step_;
   const Op& op_;
   const int threads_;
+  const VectorUnits units_;
+  const Filling filling_;
   ConvolutionOperands operands_;
 };
 
 }  // namespace
 
-std::int64_t convolution_workspace(const OpGraph& step, const Op& op, int threads) {
-  return convolves_images(step, op) ? Workspace(step, op, threads).peak() : 0;
+std::int64_t convolution_workspace(const OpGraph& step, const Op& op, int threads, VectorUnits units) {
+  return convolves_images(step, op) ? Workspace(step, op, threads, units).peak() : 0;
 }
 
 std::int64_t cudnn_workspace(const OpGraph& step, const Op& op, bool matrix_units) {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "catalogue/device_table.h"
 #include "device/caching_allocator.h"
 #include "device/convolution_workspace.h"
 #include "step/kept_steps.h"
@@ -76,8 +77,9 @@ std::int64_t rnn_workspace(const OpGraph& graph, const Op& op) {
 /// Replays the life of every tensor.
 class Replay {
  public:
-  Replay(const OpGraph& graph, const TrainingJob& job)
-      : graph_(graph), job_(job), caching_(job.caching_allocator), lives_(graph.tensors().size()) {
+  /// @param units  of a CPU
+  Replay(const OpGraph& graph, const TrainingJob& job, VectorUnits units)
+      : graph_(graph), job_(job), units_(units), caching_(job.caching_allocator), lives_(graph.tensors().size()) {
     find_uses();
     find_events();
   }
@@ -317,7 +319,7 @@ class Replay {
 
   void execute(std::size_t i) {
     const Op& op = graph_.ops()[i];
-    if (!caching_) note(convolution_workspace(graph_, op, job_.threads), op.phase);
+    if (!caching_) note(convolution_workspace(graph_, op, job_.threads, units_), op.phase);
     const Events before = i == 0 ? Events{} : events_[i - 1], after = events_[i];
     for (std::size_t k = before.made; k < after.made; ++k) {  // in place: its operator is the first to name it
       if (!lives_[made_[k]].alive) allocate(made_[k]);
@@ -349,6 +351,7 @@ class Replay {
 
   const OpGraph& graph_;
   const TrainingJob& job_;
+  const VectorUnits units_;
   const bool caching_;
   struct Life {
     std::size_t first_use = never, last_use = 0;  // operators that name it
@@ -430,6 +433,7 @@ std::optional<TrainingJob> TrainingJob::on(const Device& device, Precision preci
   switch (device.kind) {
     case DeviceKind::cpu:
       if (device.sms) job.threads = std::max(1, static_cast<int>(*device.sms));
+      if (is_this_cpu(device)) job.vector_bits = this_cpu_vector_bits();
       return job;
     case DeviceKind::gpu:
       job.caching_allocator = true;
@@ -463,7 +467,16 @@ std::optional<TrainingJob> TrainingJob::of(const Workload& workload, const Devic
 MemoryEstimate estimate_memory(const ExecutedStep& step, const TrainingJob& job) {
   if (job.threads < 1 || job.loader_batches < 1) throw InputError("a training job has at least one thread and batch");
   if (job.matrix_workspace_bytes < 0 || job.context_bytes < 0) throw InputError("a training job's bytes are negative");
-  return Replay(step.graph(), job).run();
+  if (job.vector_bits != 0 && job.vector_bits != 256 && job.vector_bits != 512)
+    throw InputError(fmt::format("a CPU's registers of {} bits are neither AVX2's nor AVX-512's", job.vector_bits));
+  const auto with = [&](VectorUnits units) { return Replay(step.graph(), job, units).run(); };
+  MemoryEstimate estimate = with(job.vector_bits == 256 ? VectorUnits::avx2 : VectorUnits::avx512);
+  if (job.caching_allocator || job.vector_bits == 512) return estimate;
+  const MemoryEstimate most = with(VectorUnits::avx2_most);
+  for (MemoryBound MemoryEstimate::*bound :
+       {&MemoryEstimate::tensors, &MemoryEstimate::reserved, &MemoryEstimate::device})
+    (estimate.*bound).upper = std::max((estimate.*bound).upper, (most.*bound).upper);
+  return estimate;
 }
 
 std::optional<std::int64_t> largest_batch(const std::function<OpGraph(std::int64_t batch)>& step,

@@ -174,7 +174,7 @@ TEST(MemoryEstimate, IsWhatTiedWeightsPeakAt) {
 /// A CPU's fused attention has no dropout, so that the decoder's is written out; the ViT's is not.
 TEST(MemoryEstimate, IsWhatTransformersPeakAt) {
   at::set_num_threads(1);
-  TrainingJob job;
+  TrainingJob job = TrainingJob::on(Device::this_cpu()).value();
   job.threads = job.loader_batches = 1;
   for (const std::int64_t batch : {1, 4}) {
     for (const Workload& workload : {Workload::zoo("transformer:layers=3,hidden=64,heads=8,vocab=100", batch, {256}),
@@ -209,7 +209,7 @@ TEST(MemoryEstimate, IsWhatCpuTensorsPeakAt) {
                        });
     for (const std::int64_t batch : {2, 6}) {
       const Workload workload = fixed ? Workload::zoo(name, batch) : Workload::zoo(name, batch, {3, 96, 96});
-      TrainingJob job;
+      TrainingJob job = TrainingJob::on(Device::this_cpu()).value();
       job.threads = job.loader_batches = 1;
       const MemoryEstimate memory = estimate_memory(execute(workload.graph(), DeviceKind::cpu), job);
       const auto estimate = static_cast<double>(memory.peak_bytes);

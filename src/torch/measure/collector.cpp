@@ -83,7 +83,7 @@ void check(const CollectOptions& options) {
 void check_memory(const Workload& workload, int threads) {
   const auto machine = memory_bytes();
   if (!machine || is_file_network(workload.network)) return;
-  TrainingJob job;
+  TrainingJob job = TrainingJob::on(Device::this_cpu()).value();
   job.threads = threads;
   const std::int64_t needed = estimate_memory(execute(workload.graph(), DeviceKind::cpu), job).peak_bytes;
   if (needed <= *machine) return;
