@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -26,6 +27,7 @@
 #include "text/json.h"
 #include "text/nearest_name.h"
 #include "text/parse.h"
+#include "text/several_devices.h"
 
 namespace perfpred::cli {
 
@@ -134,8 +136,14 @@ class Program : public CLI::App {
       exit(asked);
       return false;
     } catch (const CLI::ExtrasError&) {  // its message has them in reverse order
-      throw InputError(fmt::format("not expected: {}{} (--help lists the options)", CLI::detail::join(remaining(), " "),
-                                   meant_option(remaining().front())));
+      const std::vector<std::string> extras = remaining();
+      const std::string all = CLI::detail::join(extras, " ");
+      const auto counts = [](const std::string& text) {
+        return text.starts_with("--") && counts_devices(text.substr(0, text.find('=')));
+      };
+      if (std::any_of(extras.begin(), extras.end(), counts))
+        throw InputError(fmt::format("not expected: {}; {}", all, one_device_only));
+      throw InputError(fmt::format("not expected: {}{} (--help lists the options)", all, meant_option(extras.front())));
     }
   }
 

@@ -469,6 +469,12 @@ TEST_F(CApi, RefusesWhatIsNoRequest) {
       "batch_size is given twice");
   expect_refused(ask(R"({"network": "resnet50", "batch_size": 8, "device": "T4", "epochs": -1})"), "epochs");
   expect_refused(ask(R"({"network": "resnet50", "batch_size": 8, "device": "T4", "colour": 1})"), "colour");
+  for (const char* name : {"gpus", "nodes", "world_size", "nproc_per_node"}) {
+    const std::string request = R"({"network": "resnet50", "batch_size": 8, "device": "T4", ")" + std::string(name);
+    expect_refused(ask((request + "\": 8}").c_str()),
+                   "jobs on several devices are not answered yet; a prediction is for one device");
+  }
+  expect_refused(ask(R"({"network": "t5_base", "batch_size": 8, "device": "T4"})"), "perfpred.capture records a step");
   expect_refused(ask(R"({"network": "resnet50", "batch_size": 8, "device": "no such"})"), "no such");
   expect_refused(ask(R"({"config": "gone.json", "batch_size": 8, "device": "T4"})"), "gone.json");
   expect_refused(ask(R"({"step": "gone.json", "device": "T4"})"), "gone.json");

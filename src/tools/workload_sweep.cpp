@@ -14,6 +14,7 @@
 #include "runs/run_row.h"
 #include "step/graph_folder.h"
 #include "text/csv.h"
+#include "text/several_devices.h"
 #include "workload/workload_columns.h"
 #include "workload/workload_on.h"
 
@@ -148,11 +149,14 @@ std::vector<std::string> cells_of(const CsvReader& csv) {
   return cells;
 }
 
-/// Refuses a column that is nearly a field's, whose values would change nothing. Those of a runs.csv are none.
+/// Refuses a column that is nearly a field's, or counts devices, whose values would change nothing. Those of a runs.csv
+/// are none.
 void check_columns(const CsvReader& csv) {
   const std::vector<std::string>& others = run_columns();
   for (const std::string& name : csv.header()) {
     if (std::find(others.begin(), others.end(), name) != others.end()) continue;
+    if (counts_devices(name))
+      throw InputError(fmt::format("{}column \"{}\": {}", csv.place("").prefix(), shown(name), one_device_only));
     const auto meant = meant_field(name);
     if (!meant || csv.optional(*meant).index) continue;
     throw InputError(

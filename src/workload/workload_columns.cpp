@@ -16,6 +16,7 @@
 #include "network/zoo/pretrained.h"
 #include "network/zoo/zoo.h"
 #include "text/nearest_name.h"
+#include "text/several_devices.h"
 
 namespace perfpred {
 namespace {
@@ -265,6 +266,7 @@ const WorkloadColumn& workload_column(std::string_view field) {
   for (const WorkloadColumn& column : workload_columns()) {
     if (column.name == field) return column;
   }
+  if (counts_devices(field)) throw InputError(fmt::format("field \"{}\": {}", shown(field), one_device_only));
   if (const auto meant = meant_field(field))
     throw InputError(fmt::format("field \"{}\" is not known; did you mean {}?", shown(field), *meant));
   throw_bad_value({{}, 0, "field"}, field, fmt::format("one of {}", fmt::join(names_of(workload_columns()), ", ")));

@@ -65,6 +65,8 @@ TEST(InspectProgram, RefusesWithOneLine) {
   for (const Wrong& wrong :
        std::vector<Wrong>{{{}, "--network is missing"},
                           {{"--network", "resent50"}, "did you mean resnet50?"},
+                          {{"--network", "yolov8n"}, "perfpred.capture records a step of any other"},
+                          {{"--network", "resnet50", "--nproc-per-node=4"}, "several devices are not answered yet"},
                           {{"--network", "resnet50", "--batch-size", "0"}, "batch_size \"0\" is not"},
                           {{"--network", "resnet50", "--input", "3x4"}, "channels x height x width"},
                           {{"--network", "vgg16", "--batch-size", "99999999999999"}, "too large for any device"},

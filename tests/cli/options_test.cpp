@@ -147,6 +147,12 @@ const std::vector<UselessOption> predict = {
     {"predict", {"--model", "FOLDER/m.json", "--jsonl", "--configs", "FOLDER/c.csv"}, "excludes"},
     {"predict", {"--model", "FOLDER/m.json", "--jsonl", "--sweep", "batch_size=1,2"}, "excludes"},
     {"predict", {"--network", "resnet18", "--optimiser", "adam"}, "--optimiser adam; did you mean --optimizer?"},
+    {"predict",
+     {"--network", "resnet18", "--gpus", "8"},
+     "--gpus 8; jobs on several devices are not answered yet; a prediction is for one device"},
+    {"predict", {"--network", "resnet18", "--nodes", "2"}, "--nodes 2; jobs on several devices are not answered yet"},
+    {"predict", {"--network", "resnet18", "--world-size=4"}, "jobs on several devices are not answered yet"},
+    {"predict", {"--optimiser", "adam", "--nproc-per-node", "8"}, "jobs on several devices are not answered yet"},
 };
 INSTANTIATE_TEST_SUITE_P(Predict, Options, ::testing::ValuesIn(predict));
 

@@ -450,6 +450,10 @@ TEST_F(PredictProgram, AColumnThatIsNearlyAFieldIsRefusedAndOthersAreNotRead) {
                    "near.csv:1: column \"" + std::string(column) + "\" is not known; did you mean " + field + "?");
   }
   expect_refusal(predict({"--configs", folder_->write("near.csv", "batch\n32\n")}), 2, "did you mean batch_size?");
+  expect_refusal(predict({"--configs", folder_->write("near.csv", "batch_size,num_gpus\n32,8\n")}), 2,
+                 "near.csv:1: column \"num_gpus\": jobs on several devices are not answered yet");
+  expect_refusal(predict({"--batch-size", "32", "--sweep", "nodes=1,2"}), 2,
+                 "field \"nodes\": jobs on several devices are not answered yet; a prediction is for one device");
   const std::string other = folder_->write("other.csv", "batch_size,cost,load,cuda,n,name,lr,host\n32,,,,,,,\n");
   EXPECT_EQ(predict({"--configs", other}).exit_code, 0);
   expect_refusal(predict({"--batch-size", "32", "--sweep", "lyaout=nchw,nhwc"}), 2,

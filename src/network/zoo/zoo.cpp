@@ -84,18 +84,64 @@ std::string spelt_as_in_zoo(std::string_view name) {
   return std::string(found == names.end() || found->second.empty() ? name : found->second);
 }
 
-const ZooEntry& zoo_entry(std::string_view name) {
-  if (const ZooEntry* known = find(name)) return *known;
-  NearestName nearest{std::string(name)};
+/// A name without its author on the Hugging Face Hub, in lower case.
+std::string without_author(std::string_view name) {
+  std::string own(name.substr(name.find('/') == std::string_view::npos ? 0 : name.rfind('/') + 1));
+  std::transform(own.begin(), own.end(), own.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return own;
+}
+
+/// The letters that a name begins with: `swin` of swin_t.
+std::string_view family_of(std::string_view name) {
+  const auto end = std::find_if(name.begin(), name.end(), [](char c) { return c < 'a' || c > 'z'; });
+  return name.substr(0, static_cast<std::size_t>(end - name.begin()));
+}
+
+/// Of the networks of its family, the one whose name is nearest; empty without such a family.
+std::string_view nearest_of_family(std::string_view name) {
+  constexpr std::size_t shortest = 3;
+  const std::string_view family = family_of(name);
+  if (family.size() < shortest) return "";
+  std::string_view nearest;
+  std::size_t least = std::string::npos;
+  const auto offer = [&](std::string_view known) {
+    if (family_of(known) != family) return;
+    if (const std::size_t distance = edit_distance(name, known); distance < least) {
+      least = distance;
+      nearest = known;
+    }
+  };
+  for (const ZooEntry& entry : zoo()) offer(entry.name);
+  for (const KnownNetwork& known : known_networks()) offer(known.name);
+  return nearest;
+}
+
+/// ` (did you mean resnet50?)`: of a name that is not known; empty where none is near.
+std::string meant_network(std::string_view name) {
+  const std::string own = without_author(name);
+  NearestName nearest(own);
   for (const ZooEntry& entry : zoo()) nearest.offer(entry.name, entry.name);
-  for (const KnownNetwork& known : known_networks()) nearest.offer(known.name, known.name);
+  for (const KnownNetwork& known : known_networks()) {
+    nearest.offer(known.name, known.name);
+    nearest.offer(without_author(known.alias), known.name);
+  }
   nearest.offer(std::string(cifar_cnn_family), cifar_cnn_family);
   nearest.offer("transformer", transformer_example);
   nearest.offer("lstm", recurrent_example);
   nearest.offer("gru", fmt::format("{},cell=gru", recurrent_example));
   nearest.offer("rnn", fmt::format("{},cell=tanh", recurrent_example));
-  throw InputError(fmt::format("network \"{}\" is not known{}", shown(name),
-                               nearest.found() ? fmt::format("; did you mean {}?", *nearest.found()) : ""));
+  if (nearest.found()) return fmt::format(" (did you mean {}?)", *nearest.found());
+  const std::string_view of_family = nearest_of_family(own);
+  return of_family.empty() ? "" : fmt::format(" (the nearest is {})", of_family);
+}
+
+const ZooEntry& zoo_entry(std::string_view name) {
+  if (const ZooEntry* known = find(name)) return *known;
+  throw InputError(fmt::format(
+      "network \"{}\" is not known{}; --config config.json takes a model of Hugging Face's transformers, and "
+      "perfpred.capture records a step of any other of PyTorch",
+      shown(name), meant_network(name)));
 }
 
 /// The description of a network of transformers, or of one whose name states its sizes; nothing for others.
