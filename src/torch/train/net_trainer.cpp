@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "step/epoch_steps.h"
 #include "torch/device/runtime_device.h"
 #include "torch/device/torch_errors.h"
 #include "torch/train/trainer.h"
@@ -26,6 +27,7 @@ void check_ranges(const TrainNetOptions& options) {
   at_least("epochs", options.epochs, 1);
   at_least("batch-size", static_cast<double>(options.batch_size), 1);
   at_least("accumulate", static_cast<double>(options.accumulate), 1);
+  (void)samples_of(options.batch_size, options.accumulate);  // of an update: too many cannot be counted
   at_least("lr", options.learning_rate, 0);
   at_least("warmup", static_cast<double>(options.warmup), 0);
   at_least("weight-decay", options.weight_decay, 0);
