@@ -49,21 +49,28 @@ TEST(Parse, TimesAreSecondsOrClusterTime) {
   for (const auto& [text, seconds] :
        {Case{"3600", 3600}, Case{"0", 0}, Case{"10.5", 10.5}, Case{"3600.0", 3600}, Case{"1e4", 10'000},
         Case{" 0.25 ", 0.25}, Case{"2:00:00", 7200}, Case{"00:01:30", 90}, Case{"100:00:00", 360'000},
-        Case{"1-00:00:00", 86'400}, Case{"7-23:59:59", 691'199}, Case{"4611686018427387904", 0x1p62}}) {
+        Case{"1-00:00:00", 86'400}, Case{"7-23:59:59", 691'199}, Case{"4611686018427387904", 0x1p62},
+        // The forms of sbatch(1): minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes.
+        Case{"30:00", 1800}, Case{"1:30", 90}, Case{"90:5", 5405}, Case{"8:0:0", 28'800}, Case{"1:0:00", 3600},
+        Case{"1:00:0", 3600}, Case{"2-12", 216'000}, Case{"1-00", 86'400}, Case{"0-5", 18'000},
+        Case{"1-12:30", 131'400}, Case{"1-2:3", 93'780}, Case{"1-12:30:00", 131'400}, Case{"1e-2", 0.01}}) {
     EXPECT_EQ(parse_seconds(text, {}), seconds) << text;
   }
-  for (const char* text : {"",           "-1",          "nan",       "inf",        "1e308",   "9223372036854775808",
-                           "abc",        "010",         "0x10",      "1:30",       "1:60:00", "1:00:60",
-                           "1:0:00",     "1:00:0",      "::",        ":00:00",     "1::00",   "-1:00:00",
-                           "1-24:00:00", "1-2-3:00:00", "1:00:00.5", "1:00:00:00", "1-00",    "1:-1:00",
-                           "1.5:0:0",    "1:00:00 h",   "1 h"}) {
+  for (const char* text : {"",         "-1",         "nan",       "inf",         "1e308",     "9223372036854775808",
+                           "abc",      "010",        "0x10",      "1:60:00",     "1:00:60",   "1:60",
+                           "1:000",    "::",         ":00:00",    "1::00",       ":30",       "30:",
+                           "-1:00:00", "1-24:00:00", "1-24",      "1-2-3:00:00", "1-",        "-12",
+                           "1-2:",     "1:2-3",      "1:00:00.5", "1:00:00:00",  "1-0:0:0:0", "1:-1:00",
+                           "1.5:0:0",  "1:00:00 h",  "1 h",       "1.5-12",      "1-2.5",     "- 1",
+                           "1e-"}) {
     EXPECT_THROW((void)parse_seconds(text, {}), InputError) << text;
   }
   EXPECT_THAT(
       [] {
         (void)parse_seconds("1h", {{}, 0, "--budget-sec"});
       },
-      ThrowsMessage<InputError>("--budget-sec \"1h\" is not a time in seconds, HH:MM:SS or D-HH:MM:SS"));
+      ThrowsMessage<InputError>(
+          "--budget-sec \"1h\" is not a time in seconds, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS"));
 }
 
 TEST(Parse, Utf8IsWhatTheStandardCallsWellFormed) {

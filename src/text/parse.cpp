@@ -45,23 +45,31 @@ std::optional<double> clock_part(std::string_view digits, std::size_t most_digit
   return static_cast<double>(*value);
 }
 
-/// Of `[D-]HH:MM:SS`.
+/// As sbatch(1) reads `M:S`, `H:M:S`, `D-H`, `D-H:M` and `D-H:M:S`; the first number may be any.
 std::optional<double> clock_seconds(std::string_view text) {
   constexpr std::size_t any_digits = 12;
   constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
-  const std::size_t dash = text.find('-');
-  const bool has_days = dash != std::string_view::npos;
-  const auto days = has_days ? clock_part(text.substr(0, dash), any_digits, any) : 0;
-  if (has_days) text.remove_prefix(dash + 1);
-  const std::size_t minute = text.find(':') + 1;
-  const std::size_t second = text.find(':', minute) + 1;
-  if (minute == 0 || second != minute + 3) return std::nullopt;
-  const auto hours = has_days ? clock_part(text.substr(0, minute - 1), 2, 23)
-                              : clock_part(text.substr(0, minute - 1), any_digits, any);
-  const auto minutes = clock_part(text.substr(minute, 2), 2, 59);
-  const auto seconds = text.size() == second + 2 ? clock_part(text.substr(second), 2, 59) : std::nullopt;
-  if (!days || !hours || !minutes || !seconds) return std::nullopt;
-  return ((*days * 24 + *hours) * 60 + *minutes) * 60 + *seconds;
+  struct Unit {
+    double seconds;
+    std::int64_t most;
+  };
+  constexpr std::array<Unit, 4> units = {{{86400, any}, {3600, 23}, {60, 59}, {1, 59}}};
+  const bool has_days = text.find('-') != std::string_view::npos;
+  const auto colons = static_cast<std::size_t>(std::count(text.begin(), text.end(), ':'));
+  if (colons > 2) return std::nullopt;
+  const std::size_t first = has_days ? 0 : 3 - colons;
+  const std::size_t last = has_days ? 1 + colons : 3;
+  double sum = 0;
+  for (std::size_t i = first; i <= last; ++i) {
+    const std::size_t end = i == last ? text.size() : text.find(i == 0 ? '-' : ':');
+    if (end == std::string_view::npos) return std::nullopt;
+    const bool is_first = i == first;
+    const auto part = clock_part(text.substr(0, end), is_first ? any_digits : 2, is_first ? any : units[i].most);
+    if (!part) return std::nullopt;
+    sum += *part * units[i].seconds;
+    text.remove_prefix(std::min(text.size(), end + 1));
+  }
+  return sum;
 }
 
 }  // namespace
@@ -167,11 +175,11 @@ std::int64_t parse_positive_integer(std::string_view text, const ValuePlace& pla
 double parse_seconds(std::string_view text, const ValuePlace& place) {
   const std::string_view body = trimmed(text);
   const bool is_octal = body.size() > 1 && body[0] == '0' && body[1] >= '0' && body[1] <= '9';  // to some readers
-  const auto value = body.find(':') != std::string_view::npos ? clock_seconds(body)
-                     : is_octal                               ? std::nullopt
-                                                              : whole_number<double>(body);
+  const bool is_clock =
+      body.find_first_of(":-") != std::string_view::npos && body.find_first_of("eE") == std::string_view::npos;
+  const auto value = is_clock ? clock_seconds(body) : is_octal ? std::nullopt : whole_number<double>(body);
   if (!value || !(*value >= 0 && *value < 0x1p63)) {
-    throw_bad_value(place, text, "a time in seconds, HH:MM:SS or D-HH:MM:SS");
+    throw_bad_value(place, text, "a time in seconds, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS");
   }
   return *value;
 }

@@ -43,8 +43,9 @@ struct ValuePlace {
 [[nodiscard]] std::int64_t parse_integer(std::string_view text, const ValuePlace& place);
 [[nodiscard]] std::int64_t parse_positive_integer(std::string_view text, const ValuePlace& place);
 
-/// A span of time: seconds (`3600`, `1.5`, `1e4`), or as clusters write it: `HH:MM:SS` of any number of hours,
-/// `D-HH:MM:SS`. At least 0, below 2^63.
+/// A span of time: seconds (`3600`, `1.5`, `1e4`), or as sbatch(1) of Slurm reads it, but for a number alone, which
+/// there is minutes: `minutes:seconds`, `hours:minutes:seconds`, `days-hours`, `days-hours:minutes` and
+/// `days-hours:minutes:seconds`. At least 0, below 2^63.
 [[nodiscard]] double parse_seconds(std::string_view text, const ValuePlace& place);
 
 /// 1 or 0, also as `1.0`; surrounding blanks are allowed.

@@ -198,9 +198,14 @@ TEST_F(PlanProgram, TakesBudgetsAsClustersWriteThem) {
   EXPECT_EQ(budget("1e4"), 10'000);
   EXPECT_EQ(budget("2:00:00"), 7200);
   EXPECT_EQ(budget("1-00:00:00"), 86'400);
-  for (const char* text : {"1e308", "1:30", "2h"}) {
+  EXPECT_EQ(budget("30:00"), 1800);  // as sbatch reads them
+  EXPECT_EQ(budget("8:0:0"), 28'800);
+  EXPECT_EQ(budget("2-12"), 216'000);
+  EXPECT_EQ(budget("1-12:30"), 131'400);
+  for (const char* text : {"1e308", "1:60", "2h"}) {
     expect_refusal(run({"--budget-sec", text, "--epochs", "10"}), 2,
-                   std::string("--budget-sec \"") + text + "\" is not a time in seconds, HH:MM:SS or D-HH:MM:SS");
+                   std::string("--budget-sec \"") + text +
+                       "\" is not a time in seconds, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS");
   }
   EXPECT_EQ(run_json({"--budget-sec", "9", "--epochs", "1", "--time-limit-sec", "0:00:10"})["optimal"], true);
   expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--price-per-hour", "1e308"}), 2,

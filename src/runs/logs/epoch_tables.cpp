@@ -29,8 +29,7 @@ struct EpochTable {
 /// fastai writes whole seconds, as 01:23.
 double clock_time(const LogTable& table, std::string_view column, double&) {
   const std::string_view text = table.text(column);
-  const bool has_hours = std::count(text.begin(), text.end(), ':') != 1;
-  const double sec = parse_seconds(has_hours ? std::string(text) : fmt::format("0:{}", text), table.place(column));
+  const double sec = parse_seconds(text, table.place(column));
   if (sec >= 1) return sec;
   throw_bad_value(table.place(column), text,
                   "at least a second: fastai writes whole ones, and such epochs are too short");
