@@ -42,7 +42,14 @@ std::string label(const PlannedRun& run, const RunPlan& plan, bool schedule) {
     if (!is_shown && (field != "device" || !schedule)) fields.push_back(&workload_column(field));
   }
   const std::string others = label_of(workload, fields);
-  return others.empty() ? text : text + ", " + others;
+  if (!others.empty()) text += ", " + others;
+  return run.id.empty() ? text : run.id + "  " + text;
+}
+
+/// Two devices of one name with their numbers.
+std::string device_of(const PlannedRun& run, const RunPlan& plan) {
+  const std::string& name = plan.devices[run.device_index];
+  return name.empty() ? run.device : name;
 }
 
 /// With as many digits as the value beside it has, and never below the number.
@@ -83,26 +90,48 @@ void print_rows(const std::vector<PlannedRun>& runs, const RunPlan& plan, bool s
     std::printf("  %-*s %12lld %12.6g", width, label(run, plan, schedule).c_str(), static_cast<long long>(run.cost_sec),
                 run.value);
     if (run.provenance) std::printf("  %-12s", std::string(to_string(*run.provenance)).c_str());
-    if (schedule) std::printf(" %12lld  %s", static_cast<long long>(run.start_sec), run.device.c_str());
+    if (schedule) std::printf(" %12lld  %s", static_cast<long long>(run.start_sec), device_of(run, plan).c_str());
+    if (run.verdict == MemoryVerdict::only_just) std::printf("  (memory only just fits)");
+    if (run.verdict == MemoryVerdict::does_not_fit) std::printf("  (memory does not fit)");
     std::printf("\n");
   }
 }
 
+/// How many rows no device can run, or one of them cannot, and why the first of them.
+void print_left_out(const RunPlan& plan) {
+  std::map<std::string, std::vector<const RowLeftOut*>> by_device;
+  for (const RowLeftOut& row : plan.left_out) by_device[row.device].push_back(&row);
+  for (const auto& [device, rows] : by_device) {
+    const bool several = rows.size() > 1;
+    const std::string what = device.empty() ? fmt::format("cannot be planned and {} left out", several ? "are" : "is")
+                                            : "cannot run on " + device;
+    fmt::print("{} row{} {}; the first, {}: {}\n", rows.size(), several ? "s" : "", what, rows.front()->key,
+               rows.front()->reason);
+  }
+}
+
+/// Of all devices together.
+std::string budget_text(const PlanTerms& terms, std::int64_t more) {
+  const std::size_t n = terms.request.devices.size();
+  if (const auto same = terms.budget_sec())
+    return (n > 1 ? fmt::format("{} x ", n) : "") + std::to_string(*same + more);
+  std::string text;
+  for (const PlanDevice& device : terms.request.devices) {
+    text += (text.empty() ? "" : "+") + std::to_string(device.budget_sec + more);
+  }
+  return text;
+}
+
 void print_text(const RunPlan& plan, const PlanTerms& terms) {
   const auto price = terms.price(plan);
-  const std::size_t n = terms.request.devices.size();
   const std::string proof =
       plan.status == PlanStatus::optimal ? "optimal" : "at most " + rounded_up(plan.upper_bound) + " is possible";
-  std::printf("%zu of %zu runs, %lld of %s%lld s, value %.10g (%s)\n", plan.runs.size(), plan.candidates,
-              static_cast<long long>(plan.cost_sec), n > 1 ? (std::to_string(n) + " x ").c_str() : "",
-              static_cast<long long>(terms.budget_sec()), plan.value, proof.c_str());
+  std::printf("%zu of %zu runs, %lld of %s s, value %.10g (%s)\n", plan.runs.size(), plan.candidates,
+              static_cast<long long>(plan.cost_sec), budget_text(terms, 0).c_str(), plan.value, proof.c_str());
   if (price) fmt::print("price {:.2f}{}{}\n", *price, terms.currency().empty() ? "" : " ", terms.currency());
   print_rows(plan.runs, plan, true);
   print_out_of_domain(plan.runs);
-  if (const std::size_t rows = plan.left_out.size(); rows > 0) {
-    std::printf("%zu row%s cannot be predicted and %s left out; the first, %s: %s\n", rows, rows > 1 ? "s" : "",
-                rows > 1 ? "are" : "is", plan.left_out[0].key.c_str(), plan.left_out[0].reason.c_str());
-  }
+  print_left_out(plan);
   if (!plan.missed.empty()) {
     std::printf("just missed (and what the value loses if the run is forced into the plan)\n");
     const int width = width_of(plan.missed, plan, false);
@@ -114,8 +143,9 @@ void print_text(const RunPlan& plan, const PlanTerms& terms) {
   if (!plan.marginal.empty()) {
     std::printf("with more time\n  %12s %14s %18s\n", "budget_sec", "value", "value a minute");
     for (const LargerBudget& more : plan.marginal) {
-      const std::int64_t budget = terms.budget_sec() + more.extra_sec;
-      std::printf("  %12lld %14.8g %18.6g\n", static_cast<long long>(budget), more.value, more.value_per_minute);
+      const auto same = terms.budget_sec();
+      const std::string budget = same ? std::to_string(*same + more.extra_sec) : fmt::format("+{}", more.extra_sec);
+      std::printf("  %12s %14.8g %18.6g\n", budget.c_str(), more.value, more.value_per_minute);
     }
   }
   if (terms.pareto) {
@@ -125,13 +155,47 @@ void print_text(const RunPlan& plan, const PlanTerms& terms) {
 }
 
 /// @param model_file  empty: the standard model
-RunPlan planned(const std::string& table, const PlanRequest& request, bool predicted, const std::string& model_file) {
-  if (!predicted) return plan_runs(read_aggregate(table), request);
+RunPlan planned(const std::string& table, PlanTerms& terms, bool predicted, const std::string& model_file) {
+  const PlanRequest& request = terms.request;
+  if (!predicted) {
+    const PlanCandidates candidates = read_candidates({table}, nullptr);
+    terms.complete_for(candidates);
+    return plan_candidates(candidates, request, nullptr);
+  }
   TimeRegressor model = model_file.empty() ? TimeRegressor::standard(request.catalogue)
                                            : TimeRegressor::load(model_file, request.catalogue);
-  PlanCandidates candidates = read_candidates(table, ModelRequests(model, {}));
-  for (const Workload& workload : timed_workloads(candidates.rows, request, model)) cli::give_rates(model, workload);
-  return plan_candidates(std::move(candidates), request, model);
+  const ModelRequests requests(model, {});
+  const PlanCandidates candidates = read_candidates({table}, &requests);
+  terms.complete_for(candidates);
+  for (const Workload& workload : timed_workloads(candidates.jobs, request, model)) cli::give_rates(model, workload);
+  return plan_candidates(candidates, request, &model);
+}
+
+void add_value_options(cli::Program& program, PlanTerms& terms) {
+  PlanRequest& request = terms.request;
+  program.add_option("--min-acc", request.min_acc, "Leave out runs that are less accurate (a fraction)");
+  program
+      .add_option(
+          "--value", terms.value_of,
+          "What a run is worth: acc, thr, or value: the table's column, which is the default where there is one")
+      ->check(CLI::IsMember({"acc", "thr", "value"}));
+  program.add_option("--objective", terms.objective, "sum, best, cover-depth or cover-architecture")
+      ->check(CLI::IsMember({"sum", "best", "cover-depth", "cover-architecture"}))
+      ->capture_default_str();
+}
+
+void add_device_options(cli::Program& program, PlanTerms& terms, cli::DeviceFile& device_file,
+                        std::string& price_file) {
+  auto* alike = program.add_option("--gpus", terms.gpus, "Number of devices, all alike")
+                    ->check(CLI::Range(1, 10'000))
+                    ->capture_default_str();
+  program.add_option("--devices", terms.devices, "Names of devices; their rows of one workload are one run")
+      ->delimiter(',')
+      ->excludes(alike);
+  device_file.add_to(program);
+  auto* one_price = program.add_option("--price-per-hour", terms.price_per_hour, "Of one device, in any currency")
+                        ->check(cli::not_negative());
+  program.add_option("--prices", price_file, "Table of prices: device, price_per_hour, currency")->excludes(one_price);
 }
 
 }  // namespace
@@ -154,17 +218,16 @@ int main(int argc, char** argv) {
                   "Measured rows: a runs_agg.csv; with --time-source predicted also a table of workloads, as --configs "
                   "of perfpred-predict")
       ->required();
-  cli::takes_seconds(program.add_option("--budget-sec", terms.given_sec,
-                                        "Time that the plan may take on each device: 3600, 1e4, 2:00:00, 1-12:00:00"))
-      ->required();
-  program.add_option("--epochs", request.epochs, "Epochs of each run")->required();
-  program.add_option("--min-acc", request.min_acc, "Leave out runs that are less accurate (a fraction)");
-  program.add_option("--value", terms.value_of, "What a run is worth: acc or thr")
-      ->check(CLI::IsMember({"acc", "thr"}))
-      ->capture_default_str();
-  program.add_option("--objective", terms.objective, "sum, best, cover-depth or cover-architecture")
-      ->check(CLI::IsMember({"sum", "best", "cover-depth", "cover-architecture"}))
-      ->capture_default_str();
+  std::vector<std::string> budgets;
+  program
+      .add_option(
+          "--budget-sec", budgets,
+          "Time that the plan may take on each device: 3600, 1e4, 2:00:00, 1-12:00:00; several times for single "
+          "devices: A=3600")
+      ->required()
+      ->allow_extra_args(false);
+  program.add_option("--epochs", terms.epochs, "Epochs of each run that has none in a column epochs");
+  add_value_options(program, terms);
   program.add_option("--time-source", time_source, "measured or predicted")
       ->check(CLI::IsMember({"measured", "predicted"}))
       ->capture_default_str();
@@ -172,19 +235,13 @@ int main(int argc, char** argv) {
   program
       .add_option("--confidence", request.confidence, "Probability, at least 0.5, that predicted times keep the budget")
       ->capture_default_str();
-  program.add_option("--startup-sec", request.startup_sec, "Added to each run")->capture_default_str();
-  auto* alike = program.add_option("--gpus", terms.gpus, "Number of devices, all alike")
-                    ->check(CLI::Range(1, 10'000))
-                    ->capture_default_str();
-  program.add_option("--devices", terms.devices, "Names of devices; their rows of one workload are one run")
-      ->delimiter(',')
-      ->excludes(alike);
-  device_file.add_to(program);
-  auto* one_price = program.add_option("--price-per-hour", terms.price_per_hour, "Of one device, in any currency")
-                        ->check(cli::not_negative());
-  program.add_option("--prices", price_file, "Table of prices: device, price_per_hour, currency")->excludes(one_price);
+  cli::takes_seconds(
+      program.add_option("--startup-sec", request.startup_sec, "Added to each run")->capture_default_str());
+  add_device_options(program, terms, device_file, price_file);
   cli::takes_seconds(program.add_option("--time-limit-sec", request.limits.time_sec,
                                         "Stop with the best plan so far and an upper bound"));
+  program.add_flag("--ignore-memory", request.ignore_memory,
+                   "Plan runs on devices, too, whose memory by the model's forecast does not hold them");
   program.add_flag("--pareto", terms.pareto, "Also the runs that no cheaper run equals in value");
   program.add_option("--out", plan_file, "Write the plan as CSV");
   const std::vector<CLI::Option*> graphs_options = cli::add_graphs_options(program);
@@ -195,6 +252,7 @@ int main(int argc, char** argv) {
     enable_cbc();
 #endif
     request.catalogue = device_file.catalogue();
+    for (const std::string& budget : budgets) terms.add_budget(budget, {{}, 0, "--budget-sec"});
     terms.complete_request();
     if (!price_file.empty()) terms.prices = read_prices(price_file, request.catalogue);
     const bool predicted = time_source == "predicted";
@@ -203,7 +261,8 @@ int main(int argc, char** argv) {
     }
     if (!predicted) cli::refuse(graphs_options, "--time-source predicted");
     if (!predicted && !model_file.empty()) throw InputError("--model is for --time-source predicted");
-    const RunPlan plan = planned(table, request, predicted, model_file);
+    if (!predicted && request.ignore_memory) throw InputError("--ignore-memory is for --time-source predicted");
+    const RunPlan plan = planned(table, terms, predicted, model_file);
     check_planned(plan, terms);
     if (!plan_file.empty()) write_plan(plan_file, plan);
     if (as_json) {

@@ -786,6 +786,59 @@ TEST_F(CApi, AggregatesTheLogsOfOtherSoftware) {
   expect_refused(aggregate(options)(nullptr, 0, nullptr), "colour");
 }
 
+TEST_F(CApi, PlansFromMemory) {
+  const Json columns = {{"network", {"resnet50", "resnet18"}},
+                        {"batch_size", {64, 32}},
+                        {"value", {2, 1}},
+                        {"id", {"a", nullptr}},
+                        {"count", {2, 1}},
+                        {"epochs", {1, 2}}};
+  const Json asked = {{"rows", columns}, {"devices", {"T4", "T4"}}, {"budget_sec", {{"T4", "1-00:00:00"}}}};
+  perfpred_plan* plan = nullptr;
+  ASSERT_EQ(perfpred_plan_create(asked.dump().c_str(), standard(), &plan), PERFPRED_OK) << perfpred_last_error();
+  size_t n = 0;
+  ASSERT_EQ(perfpred_plan_size(plan, &n), PERFPRED_OK);
+  ASSERT_EQ(n, 3);
+  std::vector<size_t> device(n);
+  ASSERT_EQ(perfpred_plan_devices(plan, device.data()), PERFPRED_OK);
+  EXPECT_THAT(device, ::testing::Each(::testing::Lt(2U)));
+  EXPECT_EQ(text_of([&](char* buffer, size_t capacity, size_t* needed) {
+              return perfpred_plan_device_name(plan, 1, buffer, capacity, needed);
+            }),
+            "T4 #2");
+  expect_refused(perfpred_plan_device_name(plan, 2, nullptr, 0, nullptr), "device 2 of a plan with 2 devices");
+  double value = 0, bound = 0;
+  int optimal = 0;
+  ASSERT_EQ(perfpred_plan_bound(plan, &value, &bound, &optimal), PERFPRED_OK);
+  EXPECT_EQ(value, 5);
+  EXPECT_EQ(bound, 5);
+  EXPECT_EQ(optimal, 1);
+  ASSERT_EQ(perfpred_plan_bound(plan, nullptr, nullptr, nullptr), PERFPRED_OK);
+  const auto document = [&] {
+    return Json::parse(text_of([&](char* buffer, size_t capacity, size_t* needed) {
+      return perfpred_plan_text(plan, buffer, capacity, needed);
+    }));
+  };
+  const Json of_columns = document();
+  perfpred_plan_free(plan);
+  Json as_text = asked;
+  as_text["rows"] = "network,batch_size,value,id,count,epochs\nresnet50,64,2,a,2,1\nresnet18,32,1,,1,2\n";
+  ASSERT_EQ(perfpred_plan_create(as_text.dump().c_str(), standard(), &plan), PERFPRED_OK) << perfpred_last_error();
+  EXPECT_EQ(document(), of_columns);
+  perfpred_plan_free(plan);
+  const auto refused = [&](const char* name, const Json& value_of, const char* what) {
+    Json changed = asked;
+    changed[name] = value_of;
+    expect_refused(perfpred_plan_create(changed.dump().c_str(), standard(), &plan), what);
+  };
+  refused("rows", {{"network", {"resnet50"}}, {"batch_size", {1, 2}}}, "has 1 values, those before 2");
+  refused("rows", {{"network", "resnet50"}}, "the column \"network\" is not a list");
+  refused("rows", 7, "rows is neither the text of a table nor an object of columns");
+  refused("rows", "network\nnonet\n", "rows:2: ");
+  refused("runs_agg", "x.csv", "runs_agg and rows are both given");
+  refused("budget_sec", {{"L4", 1}}, "budget_sec of \"L4\": the plan has no such device");
+}
+
 TEST_F(CApi, PlansWorkloadsByAModelAtThePricesOfDevices) {
   perfpred_plan* plan = nullptr;
   const std::string table =

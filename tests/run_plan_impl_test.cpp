@@ -187,7 +187,10 @@ PlanProblem made_up_runs(const std::vector<MadeUpRun>& runs, double deviation, c
     const double sec = runs[j].sec_per_epoch * static_cast<double>(request.epochs) + request.startup_sec;
     PlanCandidate& candidate = problem.candidates.emplace_back(
         request.devices.size(), run_of(Workload::cifar_cnn(runs[j].depth, 8, 1 << j), sec, runs[j].value));
-    for (std::size_t d = 0; d < candidate.size(); ++d) candidate[d]->device = request.devices[d].name;
+    for (std::size_t d = 0; d < candidate.size(); ++d) {
+      candidate[d]->device = request.devices[d].name;
+      candidate[d]->epochs = request.epochs;
+    }
     times.mean.push_back(std::log(runs[j].sec_per_epoch));
     times.covariance[j * runs.size() + j] = deviation * deviation;
   }

@@ -207,10 +207,12 @@ PERFPRED_C_API int perfpred_forecast(const perfpred_model* model, const char* re
 PERFPRED_C_API int perfpred_aggregate(const char* options, char* buffer, size_t capacity, size_t* needed);
 
 /* options: {"runs_agg": file, "budget_sec": 3600, "epochs": 50} and, of the options of perfpred-plan, min_acc, value,
- * objective, confidence, startup_sec, gpus, devices (a list of names), price_per_hour or prices (prices.csv, or an
- * object of prices per hour by device), time_limit_sec, pareto, out, device_file. model: NULL for the measured times of
- * the rows; else the times are its predictions, its catalogue stands for device_file, and runs_agg may be a table of
- * workloads without measured columns, with acc_mean where accuracy is the value. */
+ * objective, confidence, startup_sec, gpus, devices (a list of names), ignore_memory, price_per_hour or prices
+ * (prices.csv, or an object of prices per hour by device), time_limit_sec, pareto, out, device_file. Without a file:
+ * "rows" in place of runs_agg, the text of the table or its columns, {"network": ["resnet50", ...], "count": [3, ...]}.
+ * budget_sec may be an object of budgets by device. epochs may be missing where the table has such a column. model:
+ * NULL for the measured times of the rows; else the times are its predictions, its catalogue stands for device_file,
+ * and the table may be one of workloads without measured columns, with acc_mean where accuracy is the value. */
 PERFPRED_C_API int perfpred_plan_create(const char* options, const perfpred_model* model, perfpred_plan** out);
 /* The document of `perfpred-plan --json`. */
 PERFPRED_C_API int perfpred_plan_text(const perfpred_plan* plan, char* buffer, size_t capacity, size_t* needed);
@@ -218,6 +220,14 @@ PERFPRED_C_API int perfpred_plan_size(const perfpred_plan* plan, size_t* runs);
 /* Of each run in the order of the document's items; each array may be NULL. */
 PERFPRED_C_API int perfpred_plan_columns(const perfpred_plan* plan, int64_t* cost_sec, double* value,
                                          int64_t* start_sec);
+/* Of each run the index of its device among those of the options, from 0: two devices of one name are told apart. */
+PERFPRED_C_API int perfpred_plan_devices(const perfpred_plan* plan, size_t* device);
+/* The name of a device, with its number where the options name it twice: "Tesla T4 #2"; "gpu1" of gpus; empty for the
+ * only device where none is named. */
+PERFPRED_C_API int perfpred_plan_device_name(const perfpred_plan* plan, size_t device, char* buffer, size_t capacity,
+                                             size_t* needed);
+/* The value of the plan, what no plan exceeds, and 1 if the plan is proved to be optimal, else 0; each may be NULL. */
+PERFPRED_C_API int perfpred_plan_bound(const perfpred_plan* plan, double* value, double* upper_bound, int* optimal);
 /* The workload of run `index`, a new handle. */
 PERFPRED_C_API int perfpred_plan_workload(const perfpred_plan* plan, size_t index, perfpred_workload** out);
 PERFPRED_C_API void perfpred_plan_free(perfpred_plan* plan);

@@ -3,6 +3,7 @@
 #include <perfpred/aggregator.h>
 #include <perfpred/device.h>
 #include <perfpred/knapsack_planner.h>
+#include <perfpred/memory_estimate.h>
 #include <perfpred/prediction.h>
 #include <perfpred/time_regressor.h>
 
@@ -14,8 +15,8 @@
 
 namespace perfpred {
 
-/// What a run is worth.
-enum class PlanValue { accuracy, throughput };
+/// What a run is worth; `own`: what its job says.
+enum class PlanValue { accuracy, throughput, own };
 
 /// `sum`: the sum of the values. `best`: one run, the most valuable. `cover_depth`, `cover_architecture`: the sum, with
 /// at least one run of each depth, or of each (depth, base_filters), that the candidates have.
@@ -34,21 +35,35 @@ struct PlanRequest {
   std::optional<double> min_acc = {};     ///< rows below it, and rows without an accuracy, are left out
   std::vector<PlanDevice> devices = {};   ///< at least one; all of them have a name, or none
   DeviceCatalogue catalogue = {};         ///< resolves names of devices that are neither in the rows nor in the model
-  std::int64_t epochs = 1;                ///< of each run, >= 1
+  std::int64_t epochs = 1;                ///< of each run that does not say its own, >= 1
   double startup_sec = 0;                 ///< of each run, >= 0
   PlanObjective objective = PlanObjective::sum;
   /// Probability, at least 0.5, that all devices together keep their budgets. Above 0.5 it needs a model.
   double confidence = 0.5;
+  /// Whether runs may go to devices whose memory, by the model's forecast, does not hold them.
+  bool ignore_memory = false;
   PlanLimits limits = {};  ///< for the plan, the missed runs and the larger budgets together
+};
+
+/// A row of a queue of jobs.
+struct QueuedJob {
+  AggregateRow row;
+  std::string id = {};                      ///< its user's name for it
+  std::optional<std::int64_t> epochs = {};  ///< of this run, >= 1; empty: the request's
+  std::optional<double> value = {};         ///< >= 0, for PlanValue::own; jobs without are left out
 };
 
 /// A run in the schedule.
 struct PlannedRun {
   Workload workload;
+  std::string id = {};        ///< of its job
+  std::int64_t epochs = 1;    ///< of this run
   std::int64_t cost_sec = 0;  ///< max(1, round(sec_per_epoch * epochs + startup_sec)), ties to even
   double value = 0;
-  std::string device;
+  std::string device;            ///< two devices of one name are told apart by the index
+  std::size_t device_index = 0;  ///< into PlanRequest::devices
   std::int64_t start_sec = 0;
+  std::optional<MemoryVerdict> verdict = {};       ///< of a predicted time; empty if it is not known
   DomainViolation reason = DomainViolation::none;  ///< why a predicted time is outside the model's domain
   std::optional<Provenance> provenance = {};       ///< of a predicted time
   /// Of a run that is not in the plan: how much less the best plan that contains it is worth, >= 0; an upper bound for
@@ -63,10 +78,11 @@ struct LargerBudget {
   double value_per_minute = 0;  ///< value gained for each extra minute
 };
 
-/// A row that cannot be predicted.
+/// A row that cannot run on a device of the request, or on none.
 struct RowLeftOut {
   std::string key;  ///< of its workload
   std::string reason;
+  std::string device = {};  ///< that alone cannot run it; empty: none can, the reason is that of the first
 };
 
 /// Which runs to do, where and when, and what lies near that plan.
@@ -84,7 +100,9 @@ struct RunPlan {
   /// the budget.
   std::vector<PlannedRun> pareto;
   std::vector<std::string> fields;   ///< of a workload, in which candidates differ
-  std::vector<RowLeftOut> left_out;  ///< rows that the model cannot predict on every device of the request
+  std::vector<RowLeftOut> left_out;  ///< rows that the model cannot predict, or whose memory a device does not hold
+  /// Names of the request's devices, a repeated one with its number: `T4 #2`; empty for the only one without a name.
+  std::vector<std::string> devices;
 };
 
 /// The best set of runs for the budgets, assigned to devices, with start times. Times are measured: rows without one
@@ -95,15 +113,23 @@ struct RunPlan {
 ///                    Error, naming the best accuracy, if no row reaches min_acc
 [[nodiscard]] PERFPRED_API RunPlan plan_runs(std::span<const AggregateRow> rows, const PlanRequest& request);
 
-/// The same by a model's median times, whether the rows have times or not; every run may go to every device. A row that
-/// cannot be predicted is left out. A throughput is that of the median. With a confidence, the joint distribution of
-/// the times counts, the noise of single runs and the chance of disturbed ones included.
+/// The same by a model's median times, whether the rows have times or not; every run may go to every device that the
+/// model predicts it for and whose memory holds it. A throughput is that of the median. With a confidence, the joint
+/// distribution of the times counts, the noise of single runs and the chance of disturbed ones included.
 /// @throws as above; as TimeRegressor::predict if no row can be predicted; InputError if a device is neither in the
 ///         rows, nor in the model, nor in the catalogue
 [[nodiscard]] PERFPRED_API RunPlan plan_runs(std::span<const AggregateRow> rows, const PlanRequest& request,
                                              const TimeRegressor& model);
 
-/// Writes the runs as CSV: key, cost_sec, value, device, start_sec, then the workload's other columns.
+/// The same of a queue: equal rows are as many jobs. Rows that differ in the device only, and in its threads, are one
+/// job if they have the same id, epochs and value.
+/// @throws as plan_runs(); InputError if a job's epochs or value is out of range
+[[nodiscard]] PERFPRED_API RunPlan plan_jobs(std::span<const QueuedJob> jobs, const PlanRequest& request);
+[[nodiscard]] PERFPRED_API RunPlan plan_jobs(std::span<const QueuedJob> jobs, const PlanRequest& request,
+                                             const TimeRegressor& model);
+
+/// Writes the runs as CSV: key, cost_sec, value, device, start_sec, then the workload's other columns, then end_sec,
+/// device_index, id and verdict.
 /// @throws as write_aggregate() does
 PERFPRED_API void write_plan(const std::string& path, const RunPlan& plan);
 

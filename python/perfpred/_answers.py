@@ -213,22 +213,25 @@ class Answers(Sequence[Answer]):
 class Plan:
     """Which runs to do in a budget.
 
-    Attributes are the keys of `perfpred-plan --json`: optimal, n, candidates, cost_sec, budget_sec, value, upper_bound,
-    items, marginal, missed, pareto, left_out, price.
+    Attributes are the keys of `perfpred-plan --json`: optimal, n, candidates, cost_sec, budget_sec, devices, value,
+    upper_bound, items, marginal, missed, pareto, left_out, price.
     """
 
     optimal: bool  #: whether nothing better exists
     n: int  #: planned runs
     candidates: int
     cost_sec: int  #: of all devices together
-    budget_sec: int  #: of each device
+    budget_sec: Union[int, Dict[str, int]]  #: of each device; by device where they differ
+    devices: List[str]  #: names by device_index, a repeated one with its number
     value: float  #: sum over the planned runs, by the objective
     upper_bound: float  #: no plan is worth more
-    items: List[Dict[str, Any]]  #: the runs: key, fields (that candidates differ in), device, start_sec, cost_sec, ...
+    #: The runs: key, id, fields (that candidates differ in), device, device_index, start_sec, end_sec, cost_sec, verdict,
+    #: ...
+    items: List[Dict[str, Any]]
     marginal: List[Dict[str, Any]]  #: what more time would be worth
     missed: List[Dict[str, Any]]  #: what was left out by the least
     pareto: List[Dict[str, Any]]
-    left_out: List[Dict[str, Any]]  #: rows that cannot be predicted, and why
+    left_out: List[Dict[str, Any]]  #: rows that cannot run, on a `device` or on any, and why
     price: Optional[float]  #: of all planned runs
     currency: str = ""  #: of the price, where prices have one
 
@@ -253,14 +256,17 @@ class Plan:
 
     def __repr__(self) -> str:
         proof = "optimal" if self.optimal else f"at most {self.upper_bound:.6g} is possible"
-        head = f"{self.n} of {self.candidates} runs, {duration(self.cost_sec)} of {duration(self.budget_sec)}, "
+        budgets = list(self.budget_sec.values()) if isinstance(self.budget_sec, dict) else [self.budget_sec]
+        budget = " + ".join(duration(one) for one in budgets)
+        head = f"{self.n} of {self.candidates} runs, {duration(self.cost_sec)} of {budget}, "
         if self.price is not None:
             head += f"for {self.price:.2f} {self.currency}".rstrip() + ", "
         keys = [_fields_of(run["key"]) for run in self.items]
         differ = ["network", *(n for n in (self.items[0]["fields"] if keys else {}) if n not in ("network", "device"))]
+        names = [self.devices[run["device_index"]] or run["device"] for run in self.items]
         rows = [
-            [_label(key, differ), run["device"], str(run["start_sec"]), str(run["cost_sec"]), f"{run['value']:.6g}"]
-            for key, run in zip(keys, self.items)
+            [_label(key, differ), name, str(run["start_sec"]), str(run["cost_sec"]), f"{run['value']:.6g}"]
+            for key, name, run in zip(keys, names, self.items)
         ]
         runs = table(["run", "device", "start s", "cost s", "value"], rows)
         text = f"{head}value {self.value:.6g} ({proof})\n{runs}"

@@ -138,7 +138,7 @@ class PlanOptions(TypedDict, total=False):
     """Options of plan()."""
 
     min_acc: float
-    value: Literal["acc", "thr"]
+    value: Literal["acc", "thr", "value"]
     objective: Literal["sum", "best", "cover-depth", "cover-architecture"]
     confidence: float
     startup_sec: Union[float, str]
@@ -148,5 +148,6 @@ class PlanOptions(TypedDict, total=False):
     prices: _Prices
     time_limit_sec: Union[float, str]
     pareto: bool
+    ignore_memory: bool
     out: Path
     device_file: Path

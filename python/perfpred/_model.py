@@ -459,19 +459,21 @@ def aggregate(
 def plan(
     runs_agg: Table,
     *,
-    budget_sec: Union[float, str],
-    epochs: int,
+    budget_sec: Union[float, str, Mapping[str, Union[float, str]]],
+    epochs: Optional[int] = None,
     model: Union[Model, Path, None] = None,
     **options: "Unpack[PlanOptions]",
 ) -> Plan:
     """The most valuable runs within a time budget.
 
     runs_agg: the candidates: measured rows (a runs_agg.csv), or with a model any workloads, with a column acc_mean where
-        accuracy is the value; a file, a DataFrame, or a list of dictionaries. budget_sec: seconds of each device, or a
-        text like "12:00:00". epochs: of each run. model: predicts the times; default: the measured ones. options:
-        min_acc, value ("acc" or "thr"), objective ("sum", "best", "cover-depth", "cover-architecture"), confidence,
-        startup_sec, gpus, devices (names), price_per_hour or prices (of devices, as those of predict()), time_limit_sec,
-        pareto, out (a file), device_file.
+        accuracy is the value; a file, a DataFrame, or a list of dictionaries. Columns id, count, epochs and value make
+        them a queue of jobs, in which equal ones stay. budget_sec: seconds of each device, a text like "12:00:00", or a
+        dictionary of these by device. epochs: of each run without a column epochs. model: predicts the times; default:
+        the measured ones. options: min_acc, value ("acc", "thr" or "value"), objective ("sum", "best", "cover-depth",
+        "cover-architecture"), confidence, startup_sec, gpus, devices (names), ignore_memory (plans also what a device's
+        memory does not hold), price_per_hour or prices (of devices, as those of predict()), time_limit_sec, pareto, out
+        (a file), device_file.
 
     Raises Error if there is no such plan.
     """

@@ -562,6 +562,17 @@ class Models(WithFolder):
         with self.assertRaisesRegex(perfpred.InputError, "device"):
             perfpred.aggregate(from_logs=log, **said)
 
+    def test_plans_of_a_queue(self):
+        rows = [{"network": "resnet18", "batch_size": 32, "id": "a", "count": 2, "epochs": 1, "value": 2.5}]
+        plan = perfpred.plan(rows, budget_sec={"T4": "1-00:00:00"}, devices=["T4", "T4"], model=perfpred.load())
+        self.assertEqual((plan.n, plan.value, plan.devices), (2, 5.0, ["T4 #1", "T4 #2"]))
+        self.assertEqual({run["id"] for run in plan.items}, {"a"})
+        self.assertIn("T4 #", repr(plan))
+        uneven = {"T4 #1": 80000, "T4": 90000}
+        plan = perfpred.plan(rows, budget_sec=uneven, devices=["T4", "T4"], model=perfpred.load())
+        self.assertEqual(plan.budget_sec, {"T4 #1": 80000, "T4 #2": 90000})
+        self.assertIn(" + ", repr(plan))
+
     def test_plans_of_workloads_by_a_model(self):
         table = self.path("workloads.csv")
         with open(table, "w") as file:

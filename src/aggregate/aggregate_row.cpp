@@ -116,8 +116,8 @@ const Columns<R>& aggregate_columns() {
   return columns;
 }
 
-CsvReader with_all_columns(const std::string& path) {
-  CsvReader csv(path);
+CsvReader with_all_columns(CsvReader csv) {
+  const std::string& path = csv.path();
   if (std::find(csv.header().begin(), csv.header().end(), "epoch_times_json") != csv.header().end())
     throw InputError(
         fmt::format("{}: is a runs.csv, of single runs; perfpred-aggregate makes a runs_agg.csv of it", path));
@@ -134,8 +134,8 @@ CsvReader with_all_columns(const std::string& path) {
 
 class AggregateReader {
  public:
-  explicit AggregateReader(const std::string& path)
-      : csv_(with_all_columns(path)), workload_(csv_, unstated_workload(), true), own_(csv_, own_columns()) {}
+  explicit AggregateReader(CsvReader csv)
+      : csv_(with_all_columns(std::move(csv))), workload_(csv_, unstated_workload(), true), own_(csv_, own_columns()) {}
 
   [[nodiscard]] bool next() { return csv_.next(); }
 
@@ -225,15 +225,16 @@ AggregateFlags AggregateFlags::parse(std::string_view text) {
 
 namespace {
 
-/// Calls `take(row, place)` for each row.
+/// Calls `take(row, place)` for each row. @param repeats  whether a row may have the workload of another
 template <class Take>
-void for_each_row(const std::string& path, Take take) {
-  AggregateReader reader(path);
+void for_each_row(CsvReader csv, bool repeats, Take take) {
+  const std::string path = csv.path();
+  AggregateReader reader(std::move(csv));
   std::unordered_map<std::string, std::size_t> line_of;  // by key and env
   while (reader.next()) {
     AggregateRow row = reader.row();
     const auto [first, is_new] = line_of.emplace(row.workload.key() + '\n' + row.env, reader.line());
-    if (!is_new) reader.refuse(fmt::format("the workload of line {} again", first->second));
+    if (!is_new && !repeats) reader.refuse(fmt::format("the workload of line {} again", first->second));
     take(std::move(row), ValuePlace{path, reader.line(), {}});
   }
   if (line_of.empty()) throw InputError(fmt::format("{}: has a header and no row", path));
@@ -242,15 +243,19 @@ void for_each_row(const std::string& path, Take take) {
 }  // namespace
 
 std::vector<AggregateRow> read_aggregate(const std::string& path) {
+  return read_aggregate_rows(CsvReader(path), false);
+}
+
+std::vector<AggregateRow> read_aggregate_rows(CsvReader csv, bool repeats) {
   std::vector<AggregateRow> rows;
-  for_each_row(path, [&](AggregateRow row, const ValuePlace&) { rows.push_back(std::move(row)); });
+  for_each_row(std::move(csv), repeats, [&](AggregateRow row, const ValuePlace&) { rows.push_back(std::move(row)); });
   return rows;
 }
 
 std::vector<AggregateRow> read_usable_rows(const std::string& path, std::vector<RejectedRun>& left_out) {
   std::vector<AggregateRow> rows;
   const std::size_t before = left_out.size();
-  for_each_row(path, [&](AggregateRow row, const ValuePlace& place) {
+  for_each_row(CsvReader(path), false, [&](AggregateRow row, const ValuePlace& place) {
     try {
       (void)row.workload.graph();
       rows.push_back(std::move(row));

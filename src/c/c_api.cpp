@@ -355,31 +355,37 @@ AggregateInputs aggregate_inputs(const nlohmann::json& options) {
   return inputs;
 }
 
+/// Gives the request its devices and prices.
+void complete(PlanTerms& terms, const nlohmann::json& options, const DeviceCatalogue& catalogue) {
+  terms.request.catalogue = catalogue;
+  const auto prices = options.find("prices");
+  if (prices != options.end() && !prices->is_null()) terms.prices = prices_of(*prices, catalogue);
+  terms.complete_request();
+}
+
 RunPlan plan_of(const nlohmann::json& options, PlanTerms& terms, const perfpred_model* model) {
-  const std::string table = text_option(options, "runs_agg"), file = text_option(options, "device_file");
-  if (table.empty()) throw InputError("runs_agg is missing");
-  const auto read_prices = [&] {
-    const auto prices = options.find("prices");
-    if (prices != options.end() && !prices->is_null()) terms.prices = prices_of(*prices, terms.request.catalogue);
-  };
+  const TableSource table = plan_table(options);
+  const std::string file = text_option(options, "device_file");
   if (model == nullptr) {
-    terms.request.catalogue = known_devices(file.empty() ? nullptr : file.c_str());
-    read_prices();
-    return plan_runs(read_aggregate(table), terms.request);
+    complete(terms, options, known_devices(file.empty() ? nullptr : file.c_str()));
+    const PlanCandidates candidates = read_candidates(table, nullptr);
+    terms.complete_for(candidates);
+    return plan_candidates(candidates, terms.request, nullptr);
   }
   if (!file.empty()) throw InputError("device_file is given, but the model has a catalogue");
   const auto by = models().get(model);
   const auto requests = by->requests();
   PlanCandidates candidates;
   const std::vector<Workload> timed = by->ask([&](const TimeRegressor& regressor) {
-    candidates = read_candidates(table, *requests);
-    return timed_workloads(candidates.rows, terms.request, regressor);
+    complete(terms, options, regressor.devices());
+    candidates = read_candidates(table, requests.get());
+    terms.complete_for(candidates);
+    return timed_workloads(candidates.jobs, terms.request, regressor);
   });
   for (const Workload& workload : timed) by->rate_cpu_for(workload);
   return by->ask([&](const TimeRegressor& regressor) {
     terms.request.catalogue = regressor.devices();
-    read_prices();
-    return plan_candidates(std::move(candidates), terms.request, regressor);
+    return plan_candidates(candidates, terms.request, &regressor);
   });
 }
 
@@ -652,7 +658,7 @@ int perfpred_plan_create(const char* options, const perfpred_model* model, perfp
   return guarded([&] {
     given(out, "out");
     const nlohmann::json asked = options_of(given(options, "options"));
-    constexpr std::array<std::string_view, 4> own = {"runs_agg", "out", "device_file", "prices"};
+    constexpr std::array<std::string_view, 5> own = {"runs_agg", "rows", "out", "device_file", "prices"};
     auto made = std::make_shared<MadePlan>();
     made->terms = read_plan_terms(asked, own);
     made->plan = plan_of(asked, made->terms, model);
@@ -682,6 +688,33 @@ int perfpred_plan_columns(const perfpred_plan* plan, int64_t* cost_sec, double* 
       if (value != nullptr) value[i] = run.value;
       if (start_sec != nullptr) start_sec[i] = run.start_sec;
     }
+  });
+}
+
+int perfpred_plan_devices(const perfpred_plan* plan, size_t* device) {
+  return guarded([&] {
+    const auto made = plans().get(plan);
+    given(device, "device");
+    for (std::size_t i = 0; i < made->plan.runs.size(); ++i) device[i] = made->plan.runs[i].device_index;
+  });
+}
+
+int perfpred_plan_device_name(const perfpred_plan* plan, size_t device, char* buffer, size_t capacity, size_t* needed) {
+  return guarded([&] {
+    const auto made = plans().get(plan);
+    const std::vector<std::string>& names = made->plan.devices;
+    if (device >= names.size())
+      throw InputError(fmt::format("device {} of a plan with {} devices", device, names.size()));
+    give_text(names[device], buffer, capacity, needed);
+  });
+}
+
+int perfpred_plan_bound(const perfpred_plan* plan, double* value, double* upper_bound, int* optimal) {
+  return guarded([&] {
+    const RunPlan& made = plans().get(plan)->plan;
+    if (value != nullptr) *value = made.value;
+    if (upper_bound != nullptr) *upper_bound = made.upper_bound;
+    if (optimal != nullptr) *optimal = made.status == PlanStatus::optimal ? 1 : 0;
   });
 }
 

@@ -2,6 +2,7 @@
 #include "plan/plan_problem.h"
 
 #include <perfpred/error.h>
+#include <perfpred/forecast.h>
 #include <perfpred/throughput_deriver.h>
 
 #include <fmt/ranges.h>
@@ -38,9 +39,30 @@ void check(const PlanRequest& request, bool has_model) {
   if (request.confidence > 0.5 && !has_model) throw InputError("a confidence above 0.5 needs predicted times");
 }
 
+void check(const QueuedJob& job) {
+  const std::string key = job.row.workload.key();
+  job.row.workload.validate();
+  check_figures(job.row, {key, 0, {}});
+  if (job.epochs && *job.epochs < 1)
+    throw InputError(fmt::format("{}: {} epochs are no positive number", key, *job.epochs));
+  if (job.value && (!(*job.value >= 0) || std::isinf(*job.value))) {
+    throw InputError(fmt::format("{}: value {} is not a number >= 0", key, *job.value));
+  }
+}
+
 std::set<std::string> devices_of(std::span<const AggregateRow> rows) {
   std::set<std::string> names;
   for (const AggregateRow& row : rows) names.insert(row.workload.device);
+  return names;
+}
+
+/// Names that occur more than once with their numbers, from 1.
+std::vector<std::string> numbered(std::vector<std::string> names) {
+  std::map<std::string, int> times, number;
+  for (const std::string& name : names) ++times[name];
+  for (std::string& name : names) {
+    if (times[name] > 1) name = fmt::format("{} #{}", name, ++number[name]);
+  }
   return names;
 }
 
@@ -71,55 +93,70 @@ std::vector<JointPrediction> joint_times(std::span<const PlanCandidate> candidat
                                          const TimeRegressor& model) {
   const Disturbance disturbance = disturbance_of(model);
   std::vector<JointPrediction> all;
+  const std::size_t n = candidates.size();
   for (std::size_t d = 0; d < devices; ++d) {
+    std::vector<std::size_t> places;
     std::vector<Workload> workloads;
-    for (const PlanCandidate& candidate : candidates) workloads.push_back(candidate[d]->workload);
-    JointPrediction& times = all.emplace_back(model.joint(workloads));
-    for (std::size_t j = 0; j < workloads.size(); ++j) {
+    for (std::size_t j = 0; j < n; ++j) {
+      if (!candidates[j][d]) continue;
+      places.push_back(j);
+      workloads.push_back(candidates[j][d]->workload);
+    }
+    JointPrediction& times = all.emplace_back(JointPrediction{std::vector<double>(n), std::vector<double>(n * n)});
+    if (places.empty()) continue;
+    const JointPrediction joint = model.joint(workloads);
+    for (std::size_t a = 0; a < places.size(); ++a) {
+      times.mean[places[a]] = joint.mean[a] + disturbance.mean;
+      for (std::size_t b = 0; b < places.size(); ++b) {
+        times.covariance[places[a] * n + places[b]] = joint.covariance[a * places.size() + b];
+      }
       // The interval of one run includes the noise of its measurement, the joint distribution does not.
-      const double deviation = log_deviation(model.predict(workloads[j]).time_sec);
-      double& variance = times.covariance[j * workloads.size() + j];
+      const double deviation = log_deviation(model.predict(workloads[a]).time_sec);
+      double& variance = times.covariance[places[a] * n + places[a]];
       variance = std::max(variance, deviation * deviation) + disturbance.variance;
-      times.mean[j] += disturbance.mean;
     }
   }
   return all;
 }
 
-/// Makes the runs of each row and gathers them into candidates. With named devices, the runs of one workload without
-/// its device and what follows from that, its threads, are one candidate; two workloads for one device are two, and the
-/// first of two runs for one workload stays.
+/// Makes the runs of each job and gathers them into candidates. With named devices, the runs of one workload without
+/// its device and what follows from that, its threads, are one candidate; two workloads for one device are two. Of two
+/// runs for one workload the first stays where equal jobs are pooled; else they are two candidates.
 class ProblemBuilder {
  public:
-  ProblemBuilder(std::span<const AggregateRow> rows, const PlanRequest& request, const TimeRegressor* model)
-      : rows_(rows), request_(request), model_(model), named_(!request.devices.front().name.empty()) {
-    if (rows.empty()) throw InputError("there is no row to plan with");
-    for (const AggregateRow& row : rows) {
-      row.workload.validate();
-      check_figures(row, {row.workload.key(), 0, {}});
+  ProblemBuilder(std::span<const QueuedJob> jobs, bool pools, const PlanRequest& request, const TimeRegressor* model)
+      : jobs_(jobs), pools_(pools), request_(request), model_(model), named_(!request.devices.front().name.empty()) {
+    if (jobs.empty()) throw InputError("there is no row to plan with");
+    std::set<std::string> planned;
+    for (const QueuedJob& job : jobs) {
+      check(job);
+      planned.insert(job.row.workload.device);
     }
     if (!named_) return;
-    const std::set<std::string> planned = devices_of(rows);
     const std::set<std::string> modelled = model != nullptr ? devices_of(model->fitted_rows()) : planned;
     for (const PlanDevice& device : request.devices) devices_.push_back(full_name(device.name, modelled, planned));
   }
 
   PlanProblem build() {
     bool timed = false;
-    for (const AggregateRow& row : rows_) {
+    for (const QueuedJob& job : jobs_) {
+      const AggregateRow& row = job.row;
       if (!has_time(row)) continue;
       timed = true;
       if (row.acc_mean) best_acc_ = std::max(best_acc_.value_or(0), *row.acc_mean);
       if (request_.min_acc && !(row.acc_mean && *row.acc_mean >= *request_.min_acc)) continue;
-      if (has_value(row)) {
-        add(row);
+      if (has_value(job)) {
+        add(job);
       } else {
         skipped_ = true;
       }
     }
     if (!timed) throw InputError("no row has a time; plan by a model's");
     if (candidates_.empty()) refuse();
-    PlanProblem problem{request_, std::move(candidates_), {}, std::move(left_out_)};
+    std::vector<std::string> names = devices_;
+    const std::size_t n = request_.devices.size();
+    for (std::size_t d = 0; d < n && !named_; ++d) names.push_back(n > 1 ? "gpu" + std::to_string(d) : "");
+    PlanProblem problem{request_, std::move(candidates_), {}, std::move(left_out_), numbered(std::move(names))};
     if (request_.confidence > 0.5) {
       problem.times = joint_times(problem.candidates, std::max<std::size_t>(1, devices_.size()), *model_);
     }
@@ -137,10 +174,10 @@ class ProblemBuilder {
                       ? fmt::format("no run reaches an accuracy of {}; the best has {}", *request_.min_acc, *best_acc_)
                       : fmt::format("no run reaches an accuracy of {}: no row has one", *request_.min_acc));
     }
-    if (skipped_) {
-      throw InputError(request_.value == PlanValue::accuracy ? "no row has an accuracy; plan for throughput (value thr)"
-                                                             : "no row has a throughput; plan for accuracy");
-    }
+    if (!skipped_) return;
+    if (request_.value == PlanValue::own) throw InputError("no row has a value of its own; plan for accuracy");
+    throw InputError(request_.value == PlanValue::accuracy ? "no row has an accuracy; plan for throughput (value thr)"
+                                                           : "no row has a throughput; plan for accuracy");
   }
 
   [[nodiscard]] std::string full_name(const std::string& name, const std::set<std::string>& modelled,
@@ -162,28 +199,64 @@ class ProblemBuilder {
     return row.avg_time_mean &&
            (!named_ || std::find(devices_.begin(), devices_.end(), row.workload.device) != devices_.end());
   }
-  [[nodiscard]] bool has_value(const AggregateRow& row) const {
-    if (request_.value == PlanValue::accuracy) return row.acc_mean.has_value();
-    return model_ != nullptr || row.thr_mean.has_value();
+  [[nodiscard]] bool has_value(const QueuedJob& job) const {
+    if (request_.value == PlanValue::own) return job.value.has_value();
+    if (request_.value == PlanValue::accuracy) return job.row.acc_mean.has_value();
+    return model_ != nullptr || job.row.thr_mean.has_value();
+  }
+
+  /// What a model says of an epoch, or why it is no answer.
+  struct Answer {
+    double sec = 0;
+    DomainViolation reason = DomainViolation::none;
+    Provenance provenance = {};
+    std::optional<MemoryVerdict> verdict;
+    std::string error;
+  };
+
+  [[nodiscard]] Answer answer_for(const Workload& workload) const {
+    try {
+      const Forecast forecast = perfpred::forecast(*model_, workload);
+      const Prediction& prediction = forecast.prediction;
+      Answer answer{prediction.time_sec.p50, prediction.reason, prediction.provenance, forecast.verdict, {}};
+      if (answer.verdict == MemoryVerdict::does_not_fit && !request_.ignore_memory) {
+        constexpr double gb = 1e9;
+        answer.error = fmt::format("does_not_fit: needs {:.3g} GB of memory, the device has {:.3g} GB",
+                                   static_cast<double>(forecast.memory->device.p50) / gb,
+                                   static_cast<double>(*forecast.usable_bytes) / gb);
+      }
+      return answer;
+    } catch (const InputError& error) {
+      Answer none;
+      none.error = error.what();
+      return none;
+    }
   }
 
   /// On the device that the workload has.
-  [[nodiscard]] PlannedRun run_of(Workload workload, const AggregateRow& row) const {
-    double sec = row.avg_time_mean.value_or(0);
-    double throughput = row.thr_mean.value_or(0);
+  [[nodiscard]] PlannedRun run_of(Workload workload, const QueuedJob& job) {
+    double sec = job.row.avg_time_mean.value_or(0);
+    double throughput = job.row.thr_mean.value_or(0);
     PlannedRun run;
     if (model_ != nullptr) {
-      const Prediction prediction = model_->predict(workload);
-      sec = prediction.time_sec.p50;
+      const auto [place, is_new] = answers_.try_emplace(workload.key());  // one for equal jobs
+      if (is_new) place->second = answer_for(workload);
+      const Answer& answer = place->second;
+      if (!answer.error.empty()) throw InputError(answer.error);
+      sec = answer.sec;
       throughput = ThroughputDeriver(workload.train_images).derive(sec);
-      run.reason = prediction.reason;
-      run.provenance = prediction.provenance;
+      run.reason = answer.reason;
+      run.provenance = answer.provenance;
+      run.verdict = answer.verdict;
     }
     if (!(sec > 0) || std::isinf(sec)) {
       throw InputError(fmt::format("{}: {} s an epoch is not a positive number", workload.key(), sec));
     }
-    run.cost_sec = whole_seconds(sec * static_cast<double>(request_.epochs) + request_.startup_sec);
-    run.value = request_.value == PlanValue::accuracy ? *row.acc_mean : throughput;
+    run.id = job.id;
+    run.epochs = job.epochs.value_or(request_.epochs);
+    run.cost_sec = whole_seconds(sec * static_cast<double>(run.epochs) + request_.startup_sec);
+    const bool by_accuracy = request_.value == PlanValue::accuracy;
+    run.value = request_.value == PlanValue::own ? *job.value : by_accuracy ? *job.row.acc_mean : throughput;
     if (!(run.value >= 0) || std::isinf(run.value)) {
       throw InputError(fmt::format("{}: value {} is not a number >= 0", workload.key(), run.value));
     }
@@ -192,37 +265,64 @@ class ProblemBuilder {
     return run;
   }
 
-  [[nodiscard]] PlanCandidate runs_of(const AggregateRow& row) const {
-    const std::size_t devices = request_.devices.size();
-    if (!named_) {
-      PlanCandidate runs(devices, run_of(row.workload, row));
-      for (std::size_t d = 0; d < devices && devices > 1; ++d) runs[d]->device = "gpu" + std::to_string(d);
-      return runs;
-    }
-    PlanCandidate runs(devices);
-    for (std::size_t d = 0; d < devices; ++d) {
-      if (!goes_to(row, devices_[d])) continue;
-      runs[d] = run_of(model_ != nullptr ? model_->on_device(row.workload, devices_[d]) : row.workload, row);
-    }
-    return runs;
-  }
-
-  void add(const AggregateRow& row) {
-    PlanCandidate runs;
+  /// On a device of the request. Empty, with the reason, if a model says that it cannot run there.
+  [[nodiscard]] std::optional<PlannedRun> run_on(std::size_t d, const QueuedJob& job, std::string& reason) {
+    const Workload& asked = job.row.workload;
     try {
-      runs = runs_of(row);
+      PlannedRun run = run_of(named_ && model_ != nullptr ? model_->on_device(asked, devices_[d]) : asked, job);
+      run.device_index = d;
+      if (!named_ && request_.devices.size() > 1) run.device = "gpu" + std::to_string(d);
+      return run;
     } catch (const InputError& error) {
       if (model_ == nullptr) throw;
-      left_out_.push_back({row.workload.key(), error.what()});
-      return;
+      reason = error.what();
+      return std::nullopt;
     }
+  }
+
+  /// Where the job can run; empty if nowhere. Why a device cannot run it goes to left_out_; one reason if none can.
+  [[nodiscard]] PlanCandidate runs_of(const QueuedJob& job) {
+    PlanCandidate runs(request_.devices.size());
+    std::vector<RowLeftOut> reasons;  // of each device name once
+    for (std::size_t d = 0; d < runs.size(); ++d) {
+      const std::string device = named_ ? devices_[d] : std::string(job.row.workload.device);
+      if (named_ && !goes_to(job.row, device)) continue;
+      std::string reason;
+      runs[d] = run_on(d, job, reason);
+      const auto is_known = [&](const RowLeftOut& one) { return one.device == device; };
+      if (!runs[d] && std::none_of(reasons.begin(), reasons.end(), is_known)) {
+        reasons.push_back({job.row.workload.key(), reason, device});
+      }
+    }
+    const bool any = std::any_of(runs.begin(), runs.end(), [](const auto& run) { return run.has_value(); });
+    if (!any && !reasons.empty()) {
+      reasons.resize(1);
+      reasons.front().device.clear();
+    }
+    left_out_.insert(left_out_.end(), reasons.begin(), reasons.end());
+    return any ? runs : PlanCandidate();
+  }
+
+  /// Candidates of one workload on any device, and how many jobs the rows of each device are.
+  struct Alike {
+    std::vector<std::size_t> candidates;
+    std::map<std::string, std::size_t> jobs;
+  };
+
+  void add(const QueuedJob& job) {
+    PlanCandidate runs = runs_of(job);
+    if (runs.empty()) return;
     if (named_) {
-      Workload anywhere = row.workload;
+      Workload anywhere = job.row.workload;
       anywhere.device.clear();
       anywhere.threads.reset();
-      std::vector<std::size_t>& alike = places_[anywhere.key()];
-      for (const std::size_t index : alike) {
-        PlanCandidate& known = candidates_[index];
+      const std::string terms =
+          fmt::format("\n{}\n{}\n{}", job.epochs.value_or(request_.epochs), job.value.value_or(-1), job.id);
+      Alike& alike = alike_[anywhere.key() + terms];
+      std::size_t at =
+          pools_ ? 0 : alike.jobs[std::string(job.row.workload.device)]++;  // the rows of one device are different jobs
+      for (; at < alike.candidates.size(); ++at) {
+        PlanCandidate& known = candidates_[alike.candidates[at]];
         const bool same = std::equal(known.begin(), known.end(), runs.begin(), [](const auto& a, const auto& b) {
           return !a || !b || a->workload == b->workload;
         });
@@ -232,18 +332,20 @@ class ProblemBuilder {
         }
         return;
       }
-      alike.push_back(candidates_.size());
+      alike.candidates.push_back(candidates_.size());
     }
     candidates_.push_back(std::move(runs));
   }
 
-  std::span<const AggregateRow> rows_;
+  std::span<const QueuedJob> jobs_;
+  bool pools_;
   const PlanRequest& request_;
   const TimeRegressor* model_;  // null: measured times
   bool named_;
   std::vector<std::string> devices_;  // full names; empty if devices have no name
   std::vector<PlanCandidate> candidates_;
-  std::map<std::string, std::vector<std::size_t>> places_;  // by key without device and threads
+  std::map<std::string, Alike> alike_;     // by key without device and threads, epochs, value and id
+  std::map<std::string, Answer> answers_;  // by key
   std::vector<RowLeftOut> left_out_;
   std::optional<double> best_acc_;
   bool skipped_ = false;  // a row without a value
@@ -258,9 +360,16 @@ std::int64_t whole_seconds(double seconds) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(rounded));
 }
 
-PlanProblem to_problem(std::span<const AggregateRow> rows, const PlanRequest& request, const TimeRegressor* model) {
+PlanProblem to_problem(std::span<const QueuedJob> jobs, bool pools, const PlanRequest& request,
+                       const TimeRegressor* model) {
   check(request, model != nullptr);
-  return ProblemBuilder(rows, request, model).build();
+  return ProblemBuilder(jobs, pools, request, model).build();
+}
+
+PlanProblem to_problem(std::span<const AggregateRow> rows, const PlanRequest& request, const TimeRegressor* model) {
+  std::vector<QueuedJob> jobs;
+  for (const AggregateRow& row : rows) jobs.push_back({row});
+  return to_problem(jobs, true, request, model);
 }
 
 }  // namespace perfpred

@@ -34,11 +34,20 @@ RunPlan plan_runs(std::span<const AggregateRow> rows, const PlanRequest& request
   return plan_of(to_problem(rows, request, &model));
 }
 
+RunPlan plan_jobs(std::span<const QueuedJob> jobs, const PlanRequest& request) {
+  return plan_of(to_problem(jobs, false, request, nullptr));
+}
+
+RunPlan plan_jobs(std::span<const QueuedJob> jobs, const PlanRequest& request, const TimeRegressor& model) {
+  return plan_of(to_problem(jobs, false, request, &model));
+}
+
 void write_plan(const std::string& path, const RunPlan& plan) {
   std::vector<std::string> fields = {"key", "cost_sec", "value", "device", "start_sec"};
   for (const WorkloadColumn& column : workload_columns()) {
     if (column.name != "device") fields.emplace_back(column.name);
   }
+  fields.insert(fields.end(), {"end_sec", "device_index", "id", "verdict"});
   AtomicFile file(path);
   file.write(csv_line(fields));
   for (const PlannedRun& run : plan.runs) {
@@ -47,6 +56,8 @@ void write_plan(const std::string& path, const RunPlan& plan) {
     for (const WorkloadColumn& column : workload_columns()) {
       if (column.name != "device") fields.push_back(column.get(run.workload));
     }
+    fields.insert(fields.end(), {std::to_string(run.start_sec + run.cost_sec), std::to_string(run.device_index), run.id,
+                                 std::string(run.verdict ? to_string(*run.verdict) : std::string_view())});
     file.write(csv_line(fields));
   }
   file.commit();

@@ -111,7 +111,8 @@ class ProblemSolver {
       plan.status = PlanStatus::infeasible;
       return plan;
     }
-    const Assignment best = assigned(problem_, thorough);
+    Assignment best = assigned(problem_, thorough);
+    sum_again(problem_, best);
     plan.status = best.status;
     plan.value = best.value;
     plan.upper_bound = best.upper_bound;
@@ -148,12 +149,13 @@ class ProblemSolver {
     const Eigen::Map<const Eigen::MatrixXd> log_covariance(joint.covariance.data(), n, n);  // symmetric
     ChanceTimes times;
     times.z = z;
-    times.mean =
-        static_cast<double>(request_.epochs) * (log_mean + log_covariance.diagonal() / 2).array().exp().matrix();
+    times.mean = (log_mean + log_covariance.diagonal() / 2).array().exp().matrix();
     times.fixed = Eigen::VectorXd::Constant(n, request_.startup_sec);
     for (Eigen::Index i = 0; i < n; ++i) {
-      const auto cost = static_cast<double>(problem_.jobs[static_cast<std::size_t>(i)][device]->cost);
-      times.fixed[i] = std::max(times.fixed[i], cost - times.mean[i]);
+      const auto& run = candidates_[static_cast<std::size_t>(i)][device];
+      if (!run) continue;
+      times.mean[i] *= static_cast<double>(run->epochs);
+      times.fixed[i] = std::max(times.fixed[i], static_cast<double>(run->cost_sec) - times.mean[i]);
     }
     times.covariance = (times.mean * times.mean.transpose()).array() * log_covariance.array().expm1();
     return times;
@@ -287,6 +289,7 @@ class ProblemSolver {
 RunPlan solve(const PlanProblem& problem) {
   RunPlan plan = ProblemSolver(problem).solve();
   plan.left_out = problem.left_out;
+  plan.devices = problem.devices;
   return plan;
 }
 

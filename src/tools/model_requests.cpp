@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "catalogue/device_table.h"
+#include "text/csv.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -99,9 +100,11 @@ std::vector<AskedRow> ModelRequests::of_options(const std::string& sweep) const 
   return rows;
 }
 
-std::vector<AskedRow> ModelRequests::of_table(const std::string& path) const {
+std::vector<AskedRow> ModelRequests::of_table(const std::string& path) const { return of_table(CsvReader(path)); }
+
+std::vector<AskedRow> ModelRequests::of_table(CsvReader csv) const {
   check_one_device();
-  return configuration_rows(path, unsized_, given_, [this](const std::string& name) { return device(name); });
+  return configuration_rows(std::move(csv), unsized_, given_, [this](const std::string& name) { return device(name); });
 }
 
 Workload ModelRequests::of_fields(std::vector<SweptField> fields) const {

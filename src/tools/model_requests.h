@@ -29,6 +29,7 @@ class ModelRequests {
 
   /// The rows of a table, as configuration_rows(). A request has to name its sizes.
   [[nodiscard]] std::vector<AskedRow> of_table(const std::string& path) const;
+  [[nodiscard]] std::vector<AskedRow> of_table(CsvReader csv) const;
 
   /// The workload of these fields, one value each, which come before the given ones; it has to name its sizes.
   [[nodiscard]] Workload of_fields(std::vector<SweptField> fields) const;

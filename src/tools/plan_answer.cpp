@@ -7,9 +7,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "aggregate/figures.h"
+#include "aggregate/usable_rows.h"
 #include "text/csv.h"
 #include "text/json.h"
 #include "text/parse.h"
@@ -24,13 +24,17 @@ json to_json(const PlannedRun& run, const RunPlan& plan, const PlanTerms& terms)
   json fields = json::object();
   for (const std::string& field : plan.fields) fields[field] = field_text(run.workload, field);
   return {{"key", run.workload.key()},
+          {"id", run.id.empty() ? json() : json(run.id)},
           {"depth", or_null(run.workload.depth())},
           {"base_filters", or_null(run.workload.base_filters())},
           {"batch_size", run.workload.batch_size},
           {"cost_sec", run.cost_sec},
           {"value", run.value},
           {"device", run.device},
+          {"device_index", run.device_index},
           {"start_sec", run.start_sec},
+          {"end_sec", run.start_sec + run.cost_sec},
+          {"verdict", run.verdict ? json(to_string(*run.verdict)) : json()},
           {"in_domain", run.reason == DomainViolation::none},
           {"reason", to_string(run.reason)},
           {"provenance", run.provenance ? json(to_string(*run.provenance)) : json()},
@@ -42,6 +46,7 @@ json to_json(const PlannedRun& run, const RunPlan& plan, const PlanTerms& terms)
 json unscheduled_json(const PlannedRun& run, const RunPlan& plan, const PlanTerms& terms) {
   json row = to_json(run, plan, terms);
   row.erase("start_sec");
+  row.erase("end_sec");
   return row;
 }
 
@@ -51,9 +56,9 @@ struct Option {
 };
 
 constexpr std::array<Option, 10> plan_options = {{
-    {"budget_sec", [](PlanTerms& t, std::string_view s, const ValuePlace& p) { t.given_sec = parse_seconds(s, p); }},
-    {"epochs",
-     [](PlanTerms& t, std::string_view s, const ValuePlace& p) { t.request.epochs = parse_positive_integer(s, p); }},
+    {"epochs", [](PlanTerms& t, std::string_view s, const ValuePlace& p) { t.epochs = parse_positive_integer(s, p); }},
+    {"ignore_memory",
+     [](PlanTerms& t, std::string_view s, const ValuePlace& p) { t.request.ignore_memory = parse_flag(s, p); }},
     {"min_acc", [](PlanTerms& t, std::string_view s, const ValuePlace& p) { t.request.min_acc = parse_finite(s, p); }},
     {"value", [](PlanTerms& t, std::string_view s, const ValuePlace&) { t.value_of = s; }},
     {"objective", [](PlanTerms& t, std::string_view s, const ValuePlace&) { t.objective = s; }},
@@ -84,18 +89,116 @@ void set_devices(PlanTerms& terms, const json& names) {
   for (const json& name : names) terms.devices.push_back(name.get<std::string>());
 }
 
+void set_budgets(PlanTerms& terms, const json& value) {
+  const ValuePlace place{{}, 0, "budget_sec"};
+  if (!value.is_object()) {
+    terms.given_sec = parse_seconds(option_text("budget_sec", value), place);
+    return;
+  }
+  for (const auto& [device, budget] : value.items()) {
+    terms.device_sec.emplace_back(device, parse_seconds(option_text("budget_sec", budget), place));
+  }
+}
+
+/// A budget may be called by the name that was asked for, by its number where there are two, or by an alias.
+bool names_device(const std::string& budget, const PlanTerms& terms, std::size_t device, bool numbered) {
+  if (terms.devices.empty()) return !numbered && budget == "gpu" + std::to_string(device);
+  const std::string& name = terms.devices[device];
+  const auto number =
+      1 + std::count(terms.devices.begin(), terms.devices.begin() + static_cast<std::ptrdiff_t>(device), name);
+  if (numbered) return budget == fmt::format("{} #{}", name, number);
+  if (budget == name) return true;
+  const auto meant = terms.request.catalogue.candidates(budget);
+  return !meant.empty() && meant == terms.request.catalogue.candidates(name);
+}
+
+void set_device_budgets(PlanTerms& terms) {
+  const std::size_t n = terms.request.devices.size();
+  std::vector<bool> own(n), used(terms.device_sec.size());
+  for (const bool numbered : {true, false}) {  // `A #1` comes before `A`
+    std::vector<bool> now(n);
+    for (std::size_t i = 0; i < used.size(); ++i) {
+      const auto& [name, sec] = terms.device_sec[i];
+      for (std::size_t d = 0; d < n; ++d) {
+        if (!names_device(name, terms, d, numbered)) continue;
+        used[i] = true;
+        if (now[d]) throw InputError(fmt::format("budget_sec of \"{}\" is given twice", shown(name)));
+        if (own[d]) continue;
+        terms.request.devices[d].budget_sec = static_cast<std::int64_t>(sec);
+        now[d] = true;
+      }
+    }
+    for (std::size_t d = 0; d < n; ++d) own[d] = own[d] || now[d];
+  }
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    if (!used[i])
+      throw InputError(
+          fmt::format("budget_sec of \"{}\": the plan has no such device", shown(terms.device_sec[i].first)));
+  }
+  for (std::size_t d = 0; d < n && !terms.given_sec; ++d) {
+    if (own[d]) continue;
+    throw InputError(fmt::format("budget_sec of {} is missing",
+                                 terms.devices.empty() ? "gpu" + std::to_string(d) : terms.devices[d]));
+  }
+}
+
+/// The budgets of the devices, each with so much more: a number, or one for each device.
+json budget_json(const RunPlan& plan, const PlanTerms& terms, std::int64_t more) {
+  if (const auto same = terms.budget_sec()) return *same + more;
+  json budgets = json::object();
+  for (std::size_t d = 0; d < plan.devices.size(); ++d)
+    budgets[plan.devices[d]] = terms.request.devices[d].budget_sec + more;
+  return budgets;
+}
+
 }  // namespace
 
+void PlanTerms::add_budget(std::string_view text, const ValuePlace& place) {
+  const std::size_t sign = text.rfind('=');
+  const std::string name(text.substr(0, sign == std::string_view::npos ? 0 : sign));
+  const double sec = parse_seconds(sign == std::string_view::npos ? text : text.substr(sign + 1), place);
+  const bool again =
+      std::any_of(device_sec.begin(), device_sec.end(), [&](const auto& one) { return one.first == name; });
+  if (again || (name.empty() && given_sec)) {
+    throw InputError(fmt::format("{} is given twice{}{}", place.name, name.empty() ? "" : " for ", name));
+  }
+  if (sign == std::string_view::npos) {
+    given_sec = sec;
+  } else {
+    device_sec.emplace_back(name, sec);
+  }
+}
+
+void PlanTerms::complete_for(const PlanCandidates& candidates) {
+  if (value_of.empty()) value_of = candidates.has_values ? "value" : "acc";
+  if (value_of == "value" && !candidates.has_values) throw InputError("value: the table has no column value");
+  request.value = value_of == "acc" ? PlanValue::accuracy : value_of == "thr" ? PlanValue::throughput : PlanValue::own;
+  if (epochs) request.epochs = *epochs;
+  const bool all_say = std::all_of(candidates.jobs.begin(), candidates.jobs.end(),
+                                   [](const QueuedJob& job) { return job.epochs.has_value(); });
+  if (!epochs && !all_say) throw InputError("epochs is missing, and not every row of the table has a column epochs");
+}
+
+std::optional<std::int64_t> PlanTerms::budget_sec() const {
+  for (const PlanDevice& device : request.devices) {
+    if (device.budget_sec != request.devices.front().budget_sec) return std::nullopt;
+  }
+  return request.devices.front().budget_sec;
+}
+
 void PlanTerms::complete_request() {
-  if (value_of != "acc" && value_of != "thr") throw_bad_value({{}, 0, "value"}, value_of, "acc or thr");
-  request.value = value_of == "acc" ? PlanValue::accuracy : PlanValue::throughput;
+  if (!value_of.empty() && value_of != "acc" && value_of != "thr" && value_of != "value")
+    throw_bad_value({{}, 0, "value"}, value_of, "acc, thr or value");
+  if (!given_sec && device_sec.empty()) throw InputError("budget_sec is missing");
   const auto* known = std::find_if(plan_objectives.begin(), plan_objectives.end(),
                                    [&](const auto& one) { return one.first == objective; });
   if (known == plan_objectives.end())
     throw_bad_value({{}, 0, "objective"}, objective, "sum, best, cover-depth or cover-architecture");
   request.objective = known->second;
-  request.devices.assign(devices.empty() ? gpus : devices.size(), {"", budget_sec()});
+  request.devices.assign(devices.empty() ? gpus : devices.size(),
+                         {"", static_cast<std::int64_t>(given_sec.value_or(0))});
   for (std::size_t d = 0; d < devices.size(); ++d) request.devices[d].name = devices[d];
+  set_device_budgets(*this);
 }
 
 std::optional<double> PlanTerms::price(const PlannedRun& run) const {
@@ -129,7 +232,9 @@ PlanTerms read_plan_terms(const json& options, std::span<const std::string_view>
     const ValuePlace place{{}, 0, name};
     const auto* known =
         std::find_if(plan_options.begin(), plan_options.end(), [&](const Option& one) { return one.name == name; });
-    if (name == "devices") {
+    if (name == "budget_sec") {
+      set_budgets(terms, value);
+    } else if (name == "devices") {
       set_devices(terms, value);
     } else if (name == "gpus") {
       set_gpus(terms, option_text(name, value), place);
@@ -139,23 +244,102 @@ PlanTerms read_plan_terms(const json& options, std::span<const std::string_view>
       known->set(terms, option_text(name, value), place);
     }
   }
-  for (const char* needed : {"budget_sec", "epochs"}) {
-    if (!options.contains(needed) || options[needed].is_null()) throw InputError(fmt::format("{} is missing", needed));
-  }
   if (options.contains("prices") && terms.price_per_hour) throw InputError("price_per_hour and prices are both given");
   if (options.contains("gpus") && !terms.devices.empty()) throw InputError("gpus and devices are both given");
-  terms.complete_request();
   return terms;
 }
 
-PlanCandidates read_candidates(const std::string& path, const ModelRequests& requests) {
-  CsvReader csv(path);
-  const auto& header = csv.header();
-  if (std::find(header.begin(), header.end(), "avg_time_mean") != header.end()) return {read_aggregate(path), {}};
-  std::vector<AskedRow> asked = requests.of_table(path);
+namespace {
+
+/// The columns by which a table is a queue of jobs, and what they say of a row.
+class QueueColumns {
+ public:
+  explicit QueueColumns(const CsvReader& csv)
+      : id_(csv.optional("id")),
+        count_(csv.optional("count")),
+        epochs_(csv.optional("epochs")),
+        value_(csv.optional("value")) {
+    for (const char* later : {"earliest_sec", "deadline_sec"}) {
+      if (csv.optional(later).index)
+        throw InputError(fmt::format("{}: the column {} is not taken yet; a plan starts at 0 and ends with its budget",
+                                     csv.path(), later));
+    }
+  }
+
+  [[nodiscard]] bool any() const { return id_.index || count_.index || epochs_.index || value_.index; }
+  [[nodiscard]] bool has_values() const { return value_.index.has_value(); }
+
+  /// Adds the job of the row, as often as it is counted.
+  void add(const CsvReader& csv, AggregateRow row, std::vector<QueuedJob>& jobs) const {
+    constexpr std::int64_t most = 10'000;
+    QueuedJob job{std::move(row), std::string(csv.text(id_)), {}, {}};
+    if (!csv.text(epochs_).empty()) job.epochs = csv.positive_integer(epochs_);
+    if (!csv.text(value_).empty()) job.value = parse_non_negative(csv.text(value_), csv.place("value"));
+    const std::int64_t count = csv.text(count_).empty() ? 1 : csv.positive_integer(count_);
+    if (count > most) throw_bad_value(csv.place("count"), csv.text(count_), fmt::format("at most {}", most));
+    jobs.insert(jobs.end(), static_cast<std::size_t>(count), job);
+  }
+
+ private:
+  CsvColumn id_, count_, epochs_, value_;
+};
+
+/// Columns of one length as the text of a table.
+std::string table_text(const json& columns) {
+  std::vector<std::vector<std::string>> lines(1);
+  for (const auto& [name, values] : columns.items()) {
+    if (!values.is_array()) throw InputError(fmt::format("rows: the column \"{}\" is not a list", shown(name)));
+    if (lines.front().empty()) lines.resize(1 + values.size());
+    if (1 + values.size() != lines.size()) {
+      throw InputError(fmt::format("rows: the column \"{}\" has {} values, those before {}", shown(name), values.size(),
+                                   lines.size() - 1));
+    }
+    lines.front().push_back(name);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const json& value = values[i];
+      lines[i + 1].push_back(value.is_null()      ? std::string()
+                             : value.is_boolean() ? std::string(value.get<bool>() ? "1" : "0")
+                                                  : option_text(name, value));
+    }
+  }
+  std::string text;
+  for (const std::vector<std::string>& line : lines) text += csv_line(line);
+  return text;
+}
+
+}  // namespace
+
+TableSource plan_table(const json& options) {
+  const auto given = [&](const char* name) { return options.contains(name) && !options[name].is_null(); };
+  if (given("runs_agg") && given("rows")) throw InputError("runs_agg and rows are both given");
+  if (given("runs_agg")) {
+    const json& path = options["runs_agg"];
+    if (!path.is_string() || path.get<std::string>().empty())
+      throw_bad_value({{}, 0, "runs_agg"}, dumped(path), "a text");
+    return {path.get<std::string>()};
+  }
+  if (!given("rows")) throw InputError("runs_agg is missing, and there are no rows");
+  const json& rows = options["rows"];
+  if (rows.is_string()) return {"rows", rows.get<std::string>()};
+  if (!rows.is_object()) throw InputError("rows is neither the text of a table nor an object of columns");
+  return {"rows", table_text(rows)};
+}
+
+PlanCandidates read_candidates(const TableSource& table, const ModelRequests* requests) {
+  CsvReader csv = table.open();
+  const QueueColumns queue(csv);
+  const bool measured = requests == nullptr || csv.optional("avg_time_mean").index;
+  PlanCandidates candidates{{}, {}, measured && !queue.any(), queue.has_values()};
+  if (measured) {
+    for (AggregateRow& row : read_aggregate_rows(table.open(), queue.any())) {
+      (void)csv.next();
+      queue.add(csv, std::move(row), candidates.jobs);
+    }
+    return candidates;
+  }
+  std::vector<AskedRow> asked = requests->of_table(table.open());
   check_some(asked);
   const CsvColumn accuracy = csv.optional("acc_mean");
-  PlanCandidates candidates;
   for (AskedRow& one : asked) {
     (void)csv.next();
     if (!one.workload) {
@@ -163,40 +347,65 @@ PlanCandidates read_candidates(const std::string& path, const ModelRequests& req
       candidates.left_out.push_back({one.place.substr(0, one.place.rfind(':')), what});
       continue;
     }
-    AggregateRow& row = candidates.rows.emplace_back();
+    AggregateRow row;
     row.workload = std::move(*one.workload);
-    if (csv.text(accuracy).empty()) continue;
-    row.acc_mean = csv.finite(accuracy);
-    row.acc_std = 0;
-    check_figures(row, csv.place({}));
+    if (!csv.text(accuracy).empty()) {
+      row.acc_mean = csv.finite(accuracy);
+      row.acc_std = 0;
+      check_figures(row, csv.place({}));
+    }
+    queue.add(csv, std::move(row), candidates.jobs);
   }
   return candidates;
 }
 
-std::vector<Workload> timed_workloads(std::span<const AggregateRow> rows, const PlanRequest& request,
+std::vector<Workload> timed_workloads(std::span<const QueuedJob> jobs, const PlanRequest& request,
                                       const TimeRegressor& model) {
   std::vector<Workload> timed;
-  for (const AggregateRow& row : rows) {
-    timed.push_back(row.workload);
+  for (const QueuedJob& job : jobs) {
+    timed.push_back(job.row.workload);
     for (const PlanDevice& device : request.devices) {
-      if (!device.name.empty()) timed.push_back(model.on_device(row.workload, device.name));
+      if (!device.name.empty()) timed.push_back(model.on_device(job.row.workload, device.name));
     }
   }
   return timed;
 }
 
-RunPlan plan_candidates(PlanCandidates candidates, const PlanRequest& request, const TimeRegressor& model) {
-  RunPlan plan = plan_runs(candidates.rows, request, model);
-  plan.left_out.insert(plan.left_out.begin(), std::make_move_iterator(candidates.left_out.begin()),
-                       std::make_move_iterator(candidates.left_out.end()));
+RunPlan plan_candidates(const PlanCandidates& candidates, const PlanRequest& request, const TimeRegressor* model) {
+  RunPlan plan;
+  if (candidates.pools) {
+    std::vector<AggregateRow> rows;
+    for (const QueuedJob& job : candidates.jobs) rows.push_back(job.row);
+    plan = model != nullptr ? plan_runs(rows, request, *model) : plan_runs(rows, request);
+  } else {
+    plan = model != nullptr ? plan_jobs(candidates.jobs, request, *model) : plan_jobs(candidates.jobs, request);
+  }
+  plan.left_out.insert(plan.left_out.begin(), candidates.left_out.begin(), candidates.left_out.end());
   return plan;
 }
 
+namespace {
+
+/// @throws InputError if a named device, or a run of the document, has no price
+void check_prices(const RunPlan& plan, const PlanTerms& terms) {
+  for (std::size_t d = 0; d < terms.devices.size() && !terms.price_per_hour; ++d) {
+    check_priced(terms.prices, {plan.devices[d].substr(0, plan.devices[d].find(" #"))});
+  }
+  (void)terms.price(plan);
+  for (const PlannedRun& run : plan.missed) (void)terms.price(run);
+  for (const PlannedRun& run : plan.pareto) {
+    if (terms.pareto) (void)terms.price(run);
+  }
+}
+
+}  // namespace
+
 void check_planned(const RunPlan& plan, const PlanTerms& terms) {
-  if (plan.status == PlanStatus::optimal || plan.status == PlanStatus::feasible) return;
+  if (plan.status == PlanStatus::optimal || plan.status == PlanStatus::feasible) return check_prices(plan, terms);
   const PlanRequest& request = terms.request;
-  const std::string budget = std::to_string(terms.budget_sec()) + " s" +
-                             (request.devices.size() > 1 ? " of each device" : "") +
+  const auto same = terms.budget_sec();
+  const std::string budget = (same ? std::to_string(*same) + " s" : "the budgets") +
+                             (same && request.devices.size() > 1 ? " of each device" : "") +
                              (request.confidence > 0.5 ? fmt::format(" at confidence {}", request.confidence) : "");
   if (plan.status == PlanStatus::unknown) {
     throw Error("the search stopped before it found a plan with a run of each kind within " + budget);
@@ -214,7 +423,8 @@ json to_json(const RunPlan& plan, const PlanTerms& terms) {
                    {"n", plan.runs.size()},
                    {"candidates", plan.candidates},
                    {"cost_sec", plan.cost_sec},
-                   {"budget_sec", terms.budget_sec()},
+                   {"budget_sec", budget_json(plan, terms, 0)},
+                   {"devices", plan.devices},
                    {"value", plan.value},
                    {"value_of", terms.value_of},
                    {"upper_bound", plan.upper_bound},
@@ -228,7 +438,7 @@ json to_json(const RunPlan& plan, const PlanTerms& terms) {
   if (!terms.currency().empty()) document["currency"] = terms.currency();
   for (const PlannedRun& run : plan.runs) document["items"].push_back(to_json(run, plan, terms));
   for (const LargerBudget& more : plan.marginal) {
-    document["marginal"].push_back({{"budget_sec", terms.budget_sec() + more.extra_sec},
+    document["marginal"].push_back({{"budget_sec", budget_json(plan, terms, more.extra_sec)},
                                     {"value", more.value},
                                     {"value_per_minute", more.value_per_minute}});
   }
@@ -241,6 +451,7 @@ json to_json(const RunPlan& plan, const PlanTerms& terms) {
   }
   for (const RowLeftOut& row : plan.left_out) {
     document["left_out"].push_back({{"key", row.key}, {"reason", row.reason}});
+    if (!row.device.empty()) document["left_out"].back()["device"] = row.device;
   }
   return document;
 }

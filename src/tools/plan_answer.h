@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "text/table_source.h"
 #include "tools/model_requests.h"
 #include "tools/prices.h"
 
@@ -26,23 +27,41 @@ inline constexpr std::array<std::pair<std::string_view, PlanObjective>, 4> plan_
      {"cover-depth", PlanObjective::cover_depth},
      {"cover-architecture", PlanObjective::cover_architecture}}};
 
+/// What a plan chooses from.
+struct PlanCandidates {
+  std::vector<QueuedJob> jobs;       ///< `count` of them for each row
+  std::vector<RowLeftOut> left_out;  ///< rows of the table that are no workload, by their places
+  bool pools = false;                ///< measurements: equal rows are one job
+  bool has_values = false;           ///< whether the table has a column `value`
+};
+
 /// What is asked of a plan, as options state it.
 struct PlanTerms {
-  std::string value_of = "acc";  ///< or thr
+  std::string value_of = {};  ///< acc, thr or value; empty: value if the table has such a column, else acc
   std::string objective = "sum";
-  double given_sec = 0;  ///< of each device
+  std::optional<std::int64_t> epochs;  ///< of runs whose row has none
+  std::optional<double> given_sec;     ///< of each device but those that follow
+  std::vector<std::pair<std::string, double>> device_sec;
   std::size_t gpus = 1;  ///< alike; without effect if devices are named
   std::vector<std::string> devices;
   std::optional<double> price_per_hour;  ///< of one device, >= 0
   Prices prices;                         ///< of devices where there is no such price
   bool pareto = false;
-  PlanRequest request;  ///< its value, objective and devices follow from the above
+  PlanRequest request;  ///< its value, objective, epochs and devices follow from the above
 
-  /// Of each device: costs are whole seconds, so much of the budget counts.
-  [[nodiscard]] std::int64_t budget_sec() const { return static_cast<std::int64_t>(given_sec); }
+  /// A budget, `3600`, or that of one device, `A=3600`. A name given twice is `A #1` and `A #2`, or both by `A`.
+  /// @throws InputError for what is no time, and for a second budget
+  void add_budget(std::string_view text, const ValuePlace& place);
 
-  /// @throws InputError for a word that is not known
+  /// Sets the request's objective and devices. Costs are whole seconds, so much of a budget counts.
+  /// @throws InputError for a word that is not known, a device without a budget, a budget without a device
   void complete_request();
+
+  /// Sets the request's value and epochs, by what the rows say. @throws InputError if nothing says them
+  void complete_for(const PlanCandidates& candidates);
+
+  /// Of each device, if all have the same.
+  [[nodiscard]] std::optional<std::int64_t> budget_sec() const;
 
   /// Of a run on its device; empty without prices. @throws InputError if `prices` lacks the device
   [[nodiscard]] std::optional<double> price(const PlannedRun& run) const;
@@ -51,34 +70,35 @@ struct PlanTerms {
   [[nodiscard]] std::string currency() const;  ///< empty if it is not known
 };
 
-/// Reads a JSON object of the options of perfpred-plan: budget_sec and epochs, and if they are given min_acc, value,
-/// objective, confidence, startup_sec, gpus, devices (a list of names), price_per_hour, time_limit_sec, pareto. The
-/// caller reads `prices`, for which it has a catalogue.
+/// Reads a JSON object of the options of perfpred-plan: budget_sec (an object where devices have their own), and if
+/// they are given epochs, min_acc, value, objective, confidence, startup_sec, gpus, devices (a list of names),
+/// ignore_memory, price_per_hour, time_limit_sec, pareto. The caller reads `prices`, for which it has a catalogue, and
+/// completes the request.
 /// @param other  names that the caller reads itself
 /// @throws InputError for a text that is no such object, a name that is not known, a value that does not fit
 [[nodiscard]] PlanTerms read_plan_terms(const nlohmann::json& options, std::span<const std::string_view> other);
 
-/// What a plan by a model chooses from.
-struct PlanCandidates {
-  std::vector<AggregateRow> rows;
-  std::vector<RowLeftOut> left_out;  ///< rows of the table that are no workload, by their places
-};
+/// The table that options name: `runs_agg`, a file, or `rows`, its text or an object of columns.
+/// @throws InputError if neither is given, or both
+[[nodiscard]] TableSource plan_table(const nlohmann::json& options);
 
 /// The rows of a runs_agg.csv; of a table without the column avg_time_mean its configurations
-/// (ModelRequests::of_table()), with what a column acc_mean says.
+/// (ModelRequests::of_table()), with what a column acc_mean says. Columns id, count, epochs and value make a queue of
+/// either.
+/// @param requests  null: times are measured
 /// @throws InputError as read_aggregate() or ModelRequests::of_table(); if no row is a workload; for a value of
-/// acc_mean that is no fraction
-[[nodiscard]] PlanCandidates read_candidates(const std::string& path, const ModelRequests& requests);
+/// acc_mean that is no fraction, and of count, epochs and value that is none; for a column earliest_sec or deadline_sec
+[[nodiscard]] PlanCandidates read_candidates(const TableSource& table, const ModelRequests* requests);
 
 /// The workloads whose times a plan by a model asks: those of the rows, and on each device that the request names.
-[[nodiscard]] std::vector<Workload> timed_workloads(std::span<const AggregateRow> rows, const PlanRequest& request,
+[[nodiscard]] std::vector<Workload> timed_workloads(std::span<const QueuedJob> jobs, const PlanRequest& request,
                                                     const TimeRegressor& model);
 
-/// plan_runs() of the rows, with what was left out before.
-[[nodiscard]] RunPlan plan_candidates(PlanCandidates candidates, const PlanRequest& request,
-                                      const TimeRegressor& model);
+/// plan_runs() or plan_jobs(), with what was left out before. @param model  null: times are measured
+[[nodiscard]] RunPlan plan_candidates(const PlanCandidates& candidates, const PlanRequest& request,
+                                      const TimeRegressor* model);
 
-/// @throws Error that says why, if there is no plan
+/// @throws Error that says why, if there is no plan; InputError if a run that the document shows has no price
 void check_planned(const RunPlan& plan, const PlanTerms& terms);
 
 /// The document of perfpred-plan --json.

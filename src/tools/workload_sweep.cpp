@@ -357,8 +357,12 @@ std::vector<Workload> read_configurations(const std::string& path, std::span<con
 
 std::vector<AskedRow> configuration_rows(const std::string& path, std::span<const Workload> bases,
                                          const std::vector<SweptField>& fields, const NameOf& name_of) {
+  return configuration_rows(CsvReader(path), bases, fields, name_of);
+}
+
+std::vector<AskedRow> configuration_rows(CsvReader csv, std::span<const Workload> bases,
+                                         const std::vector<SweptField>& fields, const NameOf& name_of) {
   check_single(fields);
-  CsvReader csv(path);
   check_columns(csv);
   ConfigurationReader reader(csv, bases, fields, name_of);
   std::vector<AskedRow> rows;
@@ -376,8 +380,8 @@ std::vector<AskedRow> configuration_rows(const std::string& path, std::span<cons
       row.fields = cells_of(csv);
     }
   }
-  if (rows.empty()) throw InputError(path + ": has a header and no row");
-  if (any) reader.check_fields(path);
+  if (rows.empty()) throw InputError(csv.path() + ": has a header and no row");
+  if (any) reader.check_fields(csv.path());
   return rows;
 }
 

@@ -12,6 +12,8 @@
 
 namespace perfpred {
 
+class CsvReader;
+
 /// A field of a workload, by its name in a key, and the values that it takes.
 struct SweptField {
   std::string name;
@@ -92,6 +94,11 @@ using NameOf = std::function<std::string(const std::string& device)>;  ///< the 
 /// @throws InputError for a file that is no table, for a column whose name is nearly a field's, for a field with
 /// several values, or one that is asked for and that no row takes
 [[nodiscard]] std::vector<AskedRow> configuration_rows(const std::string& path, std::span<const Workload> bases,
+                                                       const std::vector<SweptField>& fields,
+                                                       const NameOf& name_of = {});
+
+/// The same of a table that is open.
+[[nodiscard]] std::vector<AskedRow> configuration_rows(CsvReader csv, std::span<const Workload> bases,
                                                        const std::vector<SweptField>& fields,
                                                        const NameOf& name_of = {});
 

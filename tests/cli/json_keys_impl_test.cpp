@@ -218,7 +218,8 @@ TEST_F(JsonKeys, Plan) {
       {"--runs-agg", table(), "--budget-sec", "3600", "--epochs", "50", "--pareto", "--out", folder_.file("plan.csv")},
       Paths{"optimal", "n", "candidates", "cost_sec", "budget_sec", "value", "value_of", "upper_bound", "confidence",
             "pareto", "marginal[].budget_sec", "marginal[].value"} +
-          below("items[]", {"key", "depth", "base_filters", "batch_size", "cost_sec", "value", "device", "start_sec"}));
+          below("items[]", {"key", "id", "depth", "base_filters", "batch_size", "cost_sec", "value", "device",
+                            "device_index", "start_sec", "end_sec", "verdict"}));
 }
 
 TEST_F(JsonKeys, Plot) {

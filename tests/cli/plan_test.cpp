@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "spawn.h"
@@ -227,7 +229,7 @@ TEST_F(PlanProgram, ARowThatCannotBePredictedIsNamed) {
   EXPECT_NE(plan["left_out"][0]["key"].get<std::string>().find("batch_size=64"), std::string::npos) << plan;
   EXPECT_EQ(plan["left_out"][0]["reason"].get<std::string>().rfind("device \"Mine\" is not known", 0), 0U) << plan;
   const Finished text = run(predicted, rows("T4", "Mine"));
-  EXPECT_NE(text.out.find("1 row cannot be predicted and is left out"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("1 row cannot be planned and is left out"), std::string::npos) << text.out;
   EXPECT_TRUE(run_json(predicted, rows("T4", "L4"))["left_out"].empty());
   expect_refusal(run(predicted, rows("Yours", "Mine")), 2, "device \"Yours\" is not known");
 }
@@ -281,9 +283,167 @@ TEST_F(PlanProgram, EachDeviceHasItsPrice) {
   EXPECT_NE(run(asked("device,price_per_hour,currency\nT4,0.4,USD\nL4,0.8,USD\n"), table).out.find("price 0.50 USD"),
             std::string::npos);
   expect_refusal(run(asked("device,price_per_hour\nT4,0.4\n"), table), 2, "prices has no device \"L4\"");
+  std::vector<std::string> unused =
+      asked("device,price_per_hour\nT4,0.4\n");  // nothing fits the L4, which has no price
+  unused[1] = "900";
+  expect_refusal(run(unused, table), 2, "prices has no device \"L4\"");
   std::vector<std::string> both = asked("device,price_per_hour\nT4,0.4\nL4,0.8\n");
   both.insert(both.end(), {"--price-per-hour", "1"});
   expect_refusal(run(both, table), 2, "--price-per-hour excludes --prices");
+}
+
+TEST_F(PlanProgram, GivesEachDeviceItsBudget) {
+  const std::string table = small_table() + row(3, 32, 32, "2.0", "200", "0.95", "other");
+  const auto planned = [&](std::vector<std::string> budgets) {
+    std::vector<std::string> asked = {"--epochs", "10", "--devices", "card,other"};
+    for (const std::string& budget : budgets) asked.insert(asked.end(), {"--budget-sec", budget});
+    return asked;
+  };
+  const json plan = run_json(planned({"card=50", "other=0:20"}), table);
+  EXPECT_DOUBLE_EQ(plan["value"], 0.7 + 0.9 + 0.95);  // 20 + 30 s, 20 s
+  EXPECT_EQ(plan["budget_sec"], json::object({{"card", 50}, {"other", 20}}));
+  EXPECT_EQ(plan["marginal"][0]["budget_sec"]["other"].get<int>() - 20,
+            plan["marginal"][0]["budget_sec"]["card"].get<int>() - 50);
+  EXPECT_DOUBLE_EQ(run_json(planned({"50", "other=19"}), table)["value"], 0.7 + 0.9);
+  EXPECT_THAT(run(planned({"card=50", "other=20"}), table).out, ::testing::HasSubstr("3 of 4 runs, 70 of 50+20 s"));
+  expect_refusal(run(planned({"card=50"}), table), 2, "budget_sec of other is missing");
+  expect_refusal(run(planned({"50", "third=20"}), table), 2, "budget_sec of \"third\": the plan has no such device");
+  expect_refusal(run(planned({"50", "60"}), table), 2, "--budget-sec is given twice");
+  expect_refusal(run(planned({"50", "card=1", "card=2"}), table), 2, "--budget-sec is given twice for card");
+  expect_refusal(run(planned({"card=soon", "other=1"}), table), 2, "--budget-sec \"soon\" is not a time");
+}
+
+TEST_F(PlanProgram, ADeviceNamedTwiceKeepsTwoNames) {
+  const std::vector<std::string> asked = {"--epochs", "10", "--devices", "card,card"};
+  const auto planned = [&](std::vector<std::string> more) {
+    more.insert(more.end(), asked.begin(), asked.end());
+    return more;
+  };
+  const json plan = run_json(planned({"--budget-sec", "50"}));
+  std::set<int> indices;
+  for (const json& item : plan["items"]) {
+    EXPECT_EQ(item["device"], "card");
+    EXPECT_EQ(item["end_sec"].get<int>(), item["start_sec"].get<int>() + item["cost_sec"].get<int>());
+    indices.insert(item["device_index"].get<int>());
+  }
+  EXPECT_EQ(indices, (std::set<int>{0, 1}));
+  const Finished text = run(planned({"--budget-sec", "50"}));
+  EXPECT_THAT(text.out, ::testing::AllOf(::testing::HasSubstr("  card #1\n"), ::testing::HasSubstr("  card #2\n")));
+  const json uneven = run_json(planned({"--budget-sec", "card=50", "--budget-sec", "card #2=10"}));
+  EXPECT_EQ(uneven["budget_sec"], json::object({{"card #1", 50}, {"card #2", 10}}));
+  EXPECT_DOUBLE_EQ(uneven["value"], 0.5 + 0.7 + 0.9);  // 20 + 30 s, 10 s
+}
+
+std::vector<std::string> by_standard_model(const std::string& budget, const std::string& devices) {
+  return {"--budget-sec", budget, "--time-source", "predicted", "--devices", devices};
+}
+
+TEST_F(PlanProgram, EqualJobsOfAQueueAreAllPlanned) {
+  const std::string equal = "network,batch_size,acc_mean\nresnet50,64,0.5\nresnet50,64,0.5\nresnet50,64,0.5\n";
+  std::vector<std::string> asked = by_standard_model("1-00:00:00", "T4,L4");
+  asked.insert(asked.end(), {"--epochs", "1"});
+  EXPECT_EQ(run_json(asked, equal)["value"], 1.5);
+  expect_refusal(run(asked, "network,batch_size,acc_mean,value\nresnet50,64,0.5,\n"), 2,
+                 "no row has a value of its own");
+  const json plan = run_json(asked, "network,batch_size,acc_mean,id,count\nresnet50,64,0.5,a,3\nresnet18,64,0.5,b,\n");
+  EXPECT_EQ(plan["candidates"], 4);
+  EXPECT_EQ(plan["value"], 2.0);
+  std::multiset<std::string> ids;
+  for (const json& item : plan["items"]) ids.insert(item["id"].get<std::string>());
+  EXPECT_EQ(ids, (std::multiset<std::string>{"a", "a", "a", "b"}));
+  EXPECT_THAT(run(asked, "network,batch_size,acc_mean,id\nresnet50,64,0.5,night 7\n").out,
+              ::testing::HasSubstr("  night 7  resnet50 batch 64"));
+  // A table of measurements pools its repeats, unless it says that its rows are jobs.
+  const std::string measured = std::string(header).insert(0, "id,");
+  const auto job = [](const char* id) { return std::string(id) + "," + row(2, 16, 32, "1.0", "500", "0.5"); };
+  EXPECT_EQ(run_json({"--budget-sec", "90", "--epochs", "10"}, measured + job("a") + job("b"))["n"], 2);
+  EXPECT_EQ(
+      run_json({"--budget-sec", "90", "--epochs", "10", "--devices", "card,card"}, measured + job("a") + job("a"))["n"],
+      2);
+  expect_refusal(run(asked, "network,batch_size,acc_mean,count\nresnet50,64,0.5,0\n"), 2,
+                 "count \"0\" is not a positive integer");
+  expect_refusal(run(asked, "network,batch_size,acc_mean,count\nresnet50,64,0.5,1000000000\n"), 2,
+                 "count \"1000000000\" is not at most 10000");
+  expect_refusal(run(asked, "network,batch_size,acc_mean,deadline_sec\nresnet50,64,0.5,60\n"), 2,
+                 "the column deadline_sec is not taken yet");
+  expect_refusal(run(asked, "network,batch_size,acc_mean,earliest_sec\nresnet50,64,0.5,60\n"), 2,
+                 "the column earliest_sec is not taken yet");
+}
+
+TEST_F(PlanProgram, EachJobHasItsEpochsAndValue) {
+  const std::string table = std::string("epochs,value,") + header + "10,3," + row(2, 16, 32, "1.0", "500", "0.5") +
+                            "5,7," + row(2, 16, 64, "2.0", "400", "0.7") + ",1," + row(3, 16, 32, "3.0", "300", "0.9");
+  const json plan = run_json({"--budget-sec", "20", "--epochs", "2"}, table);
+  EXPECT_EQ(plan["value_of"], "value");
+  EXPECT_EQ(plan["value"], 10);  // 10 + 10 s; the third has 6 s
+  EXPECT_EQ(plan["cost_sec"], 20);
+  EXPECT_EQ(run_json({"--budget-sec", "26", "--epochs", "2"}, table)["value"], 11);
+  EXPECT_EQ(run_json({"--budget-sec", "20", "--epochs", "2", "--value", "acc"}, table)["value"], 0.7 + 0.9);
+  expect_refusal(run({"--budget-sec", "20"}, table), 2, "epochs is missing");
+  expect_refusal(run({"--budget-sec", "20", "--epochs", "2", "--value", "value"}), 2, "the table has no column value");
+  for (const auto& [cells, what] :
+       {std::pair("0,1,", "epochs \"0\" is not a positive integer"), std::pair("1,-1,", "value \"-1\" is not a number"),
+        std::pair("1,many,", "value \"many\" is not a number"), std::pair("1.5,1,", "epochs \"1.5\" is not")}) {
+    expect_refusal(run({"--budget-sec", "20", "--epochs", "2"},
+                       std::string("epochs,value,") + header + cells + row(2, 16, 32, "1.0", "500", "0.5")),
+                   2, what);
+  }
+}
+
+TEST_F(PlanProgram, OneDeviceThatCannotRunAJobLeavesItToTheOthers) {
+  // V100 has no bf16.
+  const std::string table = "network,batch_size,precision,acc_mean\nresnet18,64,bf16,0.5\nresnet18,64,fp16,0.5\n";
+  std::vector<std::string> asked = by_standard_model("1-00:00:00", "V100-SXM2-32GB,L4");
+  asked.insert(asked.end(), {"--epochs", "1"});
+  const json plan = run_json(asked, table);
+  EXPECT_EQ(plan["n"], 2);
+  EXPECT_EQ(plan["value"], 1.0);
+  ASSERT_EQ(plan["left_out"].size(), 1U);
+  EXPECT_EQ(plan["left_out"][0]["device"], "V100-SXM2-32GB");
+  EXPECT_THAT(plan["left_out"][0]["reason"].get<std::string>(),
+              ::testing::StartsWith("device \"V100-SXM2-32GB\" has no bf16_tflops"));
+  for (const json& item : plan["items"]) {
+    if (item["fields"]["precision"] == "bf16") {
+      EXPECT_EQ(item["device"], "L4");
+    }
+  }
+  EXPECT_THAT(run(asked, table).out, ::testing::HasSubstr("1 row cannot run on V100-SXM2-32GB; the first, "));
+  std::vector<std::string> safely = asked;  // the same with uncertain times
+  safely.insert(safely.end(), {"--confidence", "0.9"});
+  EXPECT_EQ(run_json(safely, table)["n"], 2);
+  std::vector<std::string> alone = by_standard_model("1-00:00:00", "V100-SXM2-32GB");
+  alone.insert(alone.end(), {"--epochs", "1"});
+  const json none = run_json(alone, table);
+  EXPECT_EQ(none["n"], 1);
+  EXPECT_FALSE(none["left_out"][0].contains("device"));
+}
+
+TEST_F(PlanProgram, RunsGoWhereTheirMemoryFits) {
+  const std::string table = "network,batch_size,precision,acc_mean\nresnet50,512,fp32,0.5\nresnet50,32,fp32,0.5\n";
+  std::vector<std::string> asked = by_standard_model("1-00:00:00", "T4,A100-SXM4-80GB");
+  asked.insert(asked.end(), {"--epochs", "1"});
+  const json plan = run_json(asked, table);
+  EXPECT_EQ(plan["n"], 2);
+  for (const json& item : plan["items"]) {
+    EXPECT_EQ(item["verdict"], "fits");
+    if (item["batch_size"] == 512) {
+      EXPECT_EQ(item["device"], "A100-SXM4-80GB");
+    }
+  }
+  ASSERT_EQ(plan["left_out"].size(), 1U);
+  EXPECT_THAT(plan["left_out"][0]["reason"].get<std::string>(), ::testing::StartsWith("does_not_fit: needs "));
+  std::vector<std::string> alone = by_standard_model("1-00:00:00", "T4");
+  alone.insert(alone.end(), {"--epochs", "1"});
+  EXPECT_EQ(run_json(alone, table)["n"], 1);
+  alone.emplace_back("--ignore-memory");
+  const json anyway = run_json(alone, table);
+  EXPECT_EQ(anyway["n"], 2);
+  EXPECT_TRUE(anyway["left_out"].empty());
+  EXPECT_EQ(anyway["items"][0]["verdict"], "does_not_fit");
+  EXPECT_THAT(run(alone, table).out, ::testing::HasSubstr("(memory does not fit)"));
+  EXPECT_EQ(run_json({"--budget-sec", "50", "--epochs", "10"})["items"][0]["verdict"], nullptr);  // it ran there
+  expect_refusal(run({"--budget-sec", "50", "--epochs", "10", "--ignore-memory"}), 2,
+                 "--ignore-memory is for --time-source predicted");
 }
 
 TEST_F(PlanProgram, TellsALimitFromACoverThatCannotBe) {
