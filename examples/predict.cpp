@@ -59,16 +59,18 @@ std::string verdict_text(const std::optional<MemoryVerdict>& verdict) {
   return verdict ? coloured(*verdict, in_words(*verdict)) : std::string();
 }
 
-void print_memory(const Forecast& job, Software software) {
+/// @param workload  a compiled step may fit where the eager one, whose memory is known, does not
+void print_memory(const Forecast& job, const Workload& workload) {
+  const bool may_fit = workload.compiled && job.verdict == MemoryVerdict::does_not_fit;
   fmt::print("  {:<12} {:>12} GB  (95 %: below {})", "memory", gigabytes(job.memory->device.p50),
              gigabytes(job.memory->device.upper));
   if (job.usable_bytes) fmt::print(" of {} GB", gigabytes(*job.usable_bytes));
-  fmt::print("{}{}\n", job.verdict ? ", " : "", verdict_text(job.verdict));
+  fmt::print("{}{}{}\n", job.verdict ? ", " : "", verdict_text(job.verdict), may_fit ? " uncompiled" : "");
   if (job.memory->reserved.p50 != job.memory->device.p50) {
     const std::string reserved =
-        software == Software::pytorch
+        workload.software == Software::pytorch
             ? fmt::format("{} GB reserved by PyTorch", gigabytes(job.memory->reserved.p50))
-            : fmt::format("the rest is the driver's; {} may reserve more, as it is set", to_string(software));
+            : fmt::format("the rest is the driver's; {} may reserve more, as it is set", to_string(workload.software));
     fmt::print("  {:<12} {:>12} GB of it tensors, {}\n", "", gigabytes(job.memory->tensors.p50), reserved);
   }
   if (job.largest_batch) fmt::print("  {:<12} {:>12}\n", "largest batch", *job.largest_batch);
@@ -90,33 +92,45 @@ void line(const char* name, const Quantiles& q, const char* unit) {
   fmt::print("  {:<12} {:>12.4g} {}  (90 %: {:.4g} .. {:.4g})\n", name, q.p50, unit, q.p05, q.p95);
 }
 
-void print_step(const JobAnswer& answer) {
-  for (const std::string& field : answer.assumed) {
-    fmt::print("  {:<12} {:>12} {}\n", "assumed", cli::WorkloadOptions::option_of(field),
-               field_text(answer.workload, field));
+/// As options, joined by commas.
+std::string assumed_options(const std::vector<std::optional<JobAnswer>>& answers) {
+  std::vector<std::string> assumed;
+  for (const auto& answer : answers) {
+    if (!answer) continue;
+    for (const std::string& field : answer->assumed) {
+      const std::string option = cli::WorkloadOptions::option_of(field) + " " + field_text(answer->workload, field);
+      if (std::ranges::find(assumed, option) == assumed.end()) assumed.push_back(option);
+    }
   }
+  return fmt::format("{}", fmt::join(assumed, ", "));
+}
+
+void print_step(const JobAnswer& answer) {
+  if (!answer.assumed.empty()) fmt::print("  {:<12} {}\n", "assumed", assumed_options({answer}));
+  for (const std::string& text : answer.left_out) fmt::print("  {:<12} {}\n", "left out", text);
   line("step", answer.job.step_sec, "s");
   if (answer.batches > 1) {
     fmt::print("  {:<12} {:>12} batches of {}\n", "", answer.batches, answer.workload.batch_size);
   }
   const std::int64_t samples = samples_per_step(answer.workload);
-  if (answer.knows_epoch && answer.workload.train_images < samples) {
+  if (answer.workload.knows_epoch() && answer.workload.train_images < samples) {
     fmt::print(
         "  {:<12} {:>12} samples, fewer than a step's {}: its only step is smaller; with drop_last there is none\n",
-        "an epoch has", answer.workload.train_images, samples);
+        "an epoch has", std::int64_t{answer.workload.train_images}, samples);
   }
 }
 
 /// All epochs and the start-up, and what was asked for by number.
 void print_total(const JobAnswer& answer) {
   const Forecast& job = answer.job;
-  if (answer.knows_epoch) {
+  if (answer.workload.knows_epoch()) {
     fmt::print("  {:<12} {:>14}  (90 %: {} .. {})\n", "total", duration(job.total_sec.p50), duration(job.total_sec.p05),
                duration(job.total_sec.p95));
   }
   for (const QuantileOfJob& one : job.quantiles) {
     fmt::print("  {:<12} {:>14}  for {}\n", fmt::format("{:g} % below", 100 * one.q),
-               duration(answer.knows_epoch ? one.total_sec : one.step_sec), answer.knows_epoch ? "the job" : "a step");
+               duration(answer.workload.knows_epoch() ? one.total_sec : one.step_sec),
+               answer.workload.knows_epoch() ? "the job" : "a step");
   }
 }
 
@@ -124,25 +138,24 @@ void print(const JobAnswer& answer) {
   const Forecast& job = answer.job;
   fmt::print("{}\n", in_bold(answer.key));
   print_step(answer);
-  if (answer.knows_epoch) line("epoch", job.prediction.time_sec, "s");
+  if (answer.workload.knows_epoch()) line("epoch", job.prediction.time_sec, "s");
   line("throughput", job.images_per_sec, throughput_unit(std::span(&answer.workload, 1)));
   if (job.tokens_per_sec) line("", *job.tokens_per_sec, "tokens/s");
   print_total(answer);
   if (job.price) line("price", *job.price, answer.currency.c_str());
   if (job.epochs_in_budget) fmt::print("  {:<12} {:>12.0f} epochs\n", "budget", job.epochs_in_budget->p50);
-  if (job.memory) print_memory(job, answer.workload.software);
+  if (job.memory) print_memory(job, answer.workload);
   if (job.bound) fmt::print("  {:<12} {:>12}\n", "bound by", to_string(*job.bound));
   if (job.mfu) fmt::print("  {:<12} {:>12.1f} % of the peak FLOP/s\n", "utilisation", 100 * *job.mfu);
   std::size_t width = 0;
   for (const TimeTerm& term : job.breakdown) width = std::max(width, term.op.size());
   if (!job.breakdown.empty()) fmt::print("  where the time goes:\n");
   for (const TimeTerm& term : job.breakdown) {
-    fmt::print("    {:<{}} {:>10.4g} s {:>6.1f} %\n", term.op, width, term.sec,
-               100 * term.sec / job.prediction.time_sec.p50);
+    fmt::print("    {:<{}} {:>10.4g} s {:>6.1f} %\n", term.op, width, term.sec, 100 * term.sec / answer.sec().p50);
   }
   fmt::print("  {:<12} {:>12}\n", "rests on", to_string(job.prediction.provenance));
   for (const Narrowing& narrowing : job.narrow_by) {
-    const double now = job.prediction.time_sec.p95 / job.prediction.time_sec.p05;
+    const double now = answer.sec().p95 / answer.sec().p05;
     fmt::print("  say {} and the interval is narrower: p95 / p05 {:.2f}, not {:.2f}\n",
                cli::WorkloadOptions::option_of(narrowing.field), std::exp(2 * narrowing.half_width), now);
   }
@@ -161,24 +174,23 @@ struct TableColumn {
 
 std::string median_text(const std::optional<Quantiles>& q) { return q ? fmt::format("{:.4g}", q->p50) : std::string(); }
 
+/// @param epochs  seconds are those of epochs, which all answers have; else of steps
 std::vector<TableColumn> table_columns(bool epochs, const char* throughput) {
   using A = JobAnswer;
+  const auto sec = [epochs](const A& a) { return epochs ? a.job.prediction.time_sec : a.job.step_sec; };
   return {
-      {epochs ? "epoch s" : "step s", [](const A& a) { return median_text(a.job.prediction.time_sec); }},
-      {"90 % interval",
-       [](const A& a) {
-         const Quantiles& sec = a.job.prediction.time_sec;
-         return fmt::format("{:.4g} .. {:.4g}", sec.p05, sec.p95);
-       }},
+      {epochs ? "epoch s" : "step s", [sec](const A& a) { return median_text(sec(a)); }},
+      {"90 % interval", [sec](const A& a) { return fmt::format("{:.4g} .. {:.4g}", sec(a).p05, sec(a).p95); }},
       {throughput, [](const A& a) { return median_text(a.job.images_per_sec); }},
       {"tokens/s", [](const A& a) { return median_text(a.job.tokens_per_sec); }},
       {"memory GB", [](const A& a) { return a.job.memory ? gigabytes(a.job.memory->peak_bytes) : ""; }},
       {"of GB", [](const A& a) { return a.job.usable_bytes ? gigabytes(*a.job.usable_bytes) : ""; }},
       {"verdict", [](const A& a) { return std::string(a.job.verdict ? in_words(*a.job.verdict) : ""); }, false, true},
       {"total",
-       [](const A& a) {
+       [epochs](const A& a) {
          const double total = a.job.total_sec.p50;
-         return a.knows_epoch && total != a.job.prediction.time_sec.p50 ? duration(total) : "";
+         const bool is_shown = a.workload.knows_epoch() && (!epochs || total != a.job.prediction.time_sec.p50);
+         return is_shown ? duration(total) : "";
        }},
       {"price", [](const A& a) { return median_text(a.job.price); }},
       {"epochs",
@@ -194,7 +206,7 @@ std::vector<TableColumn> quantile_columns(const std::vector<std::optional<JobAns
   for (std::size_t i = 0; any != answers.end() && i < (*any)->job.quantiles.size(); ++i) {
     columns.push_back({fmt::format("{:g} % below", 100 * (*any)->job.quantiles[i].q), [i](const JobAnswer& answer) {
                          const QuantileOfJob& one = answer.job.quantiles[i];
-                         return duration(answer.knows_epoch ? one.total_sec : one.step_sec);
+                         return duration(answer.workload.knows_epoch() ? one.total_sec : one.step_sec);
                        }});
   }
   return columns;
@@ -218,16 +230,14 @@ void add_column(std::vector<std::string>& lines, const TableColumn& column,
   }
 }
 
-/// What nobody stated and decides how much a step computes, below a table.
-void print_assumed(const std::vector<std::optional<JobAnswer>>& answers) {
-  std::set<std::string> assumed;
+/// Below a table: what nobody stated, and what answers do not hold.
+void print_remarks(const std::vector<std::optional<JobAnswer>>& answers) {
+  if (const std::string assumed = assumed_options(answers); !assumed.empty()) fmt::print("assumed {}\n", assumed);
+  std::set<std::string> lines;
   for (const auto& answer : answers) {
-    if (!answer) continue;
-    for (const std::string& field : answer->assumed) {
-      assumed.insert(fmt::format("{} {}", cli::WorkloadOptions::option_of(field), field_text(answer->workload, field)));
-    }
+    if (answer) lines.insert(answer->left_out.begin(), answer->left_out.end());
   }
-  if (!assumed.empty()) fmt::print("assumed {}\n", fmt::join(assumed, ", "));
+  for (const std::string& text : lines) fmt::print("left out: {}\n", text);
 }
 
 /// One line for each answer: time, throughput, memory and price.
@@ -244,7 +254,7 @@ void print_table(const std::vector<AskedRow>& rows, const std::vector<std::optio
   std::vector<std::string> lines;
   for (const std::string& name : names) lines.push_back(fmt::format("{:>{}}", name, width));
   const bool epochs =
-      std::any_of(answers.begin(), answers.end(), [](const auto& one) { return one && one->knows_epoch; });
+      std::all_of(answers.begin(), answers.end(), [](const auto& one) { return !one || one->workload.knows_epoch(); });
   for (const TableColumn& column : table_columns(epochs, throughput_unit(workloads)))
     add_column(lines, column, answers);
   for (const TableColumn& column : quantile_columns(answers)) add_column(lines, column, answers);
@@ -253,7 +263,7 @@ void print_table(const std::vector<AskedRow>& rows, const std::vector<std::optio
     lines[i].erase(lines[i].find_last_not_of(' ') + 1);
     fmt::print("{}\n", i == 0 ? in_bold(lines[i]) : lines[i]);
   }
-  print_assumed(answers);
+  print_remarks(answers);
 }
 
 /// One request a line; one answer a line, an object with `error` for a bad request.
@@ -262,7 +272,7 @@ void answer_requests(TimeRegressor& model, const ModelRequests& requests, const 
     const AskedJob asked = read_request(requests, request, terms);
     for (const std::string& note : asked.notes) fmt::print(stderr, "{}\n", note);
     cli::give_rates(model, asked.workload);
-    return to_json(answer_job(model, asked.workload, asked.terms, asked.images_given));
+    return to_json(answer_job(model, asked.workload, asked.terms));
   });
 }
 
@@ -336,12 +346,12 @@ struct Options {
       fmt::print(stderr, "perfpred-predict: {}\n", note);
   }
 
-  /// Refuses options of epochs for a captured step without --train-images.
-  void check_knows_epoch() const {
+  /// AskedTerms::of_epochs
+  [[nodiscard]] std::string term_of_epochs() const {
     for (const CLI::Option* option : of_terms) {
-      if (option->count() > 0) throw InputError(option->get_name() + " needs --train-images for a captured step");
+      if (option->count() > 0) return option->get_name();
     }
-    if (!out.empty()) throw InputError("--out holds times of epochs; a captured step needs --train-images for it");
+    return price_file.empty() ? "" : "--prices";
   }
 };
 
@@ -366,17 +376,12 @@ void show(const Options& given, const std::vector<AskedRow>& rows,
 }
 
 void answer_jobs(const Options& given, TimeRegressor& model, const ModelRequests& requests) {
-  const bool images_given =
-      !given.configs.empty() || given.swept() == "train_images" || is_given(requests.given(), "train_images");
   std::vector<AskedRow> rows =
       given.configs.empty() ? requests.of_options(given.sweep) : requests.of_table(given.configs);
   AskedTerms terms = given.terms;
   terms.advises = given.json || (given.sweep.empty() && given.configs.empty());  // tables show no advice
-  const auto answers = answer_rows(model, rows, terms, images_given,
-                                   [&](const Workload& workload) { cli::give_rates(model, workload); });
-  for (const auto& answer : answers) {
-    if (answer && !answer->knows_epoch) given.check_knows_epoch();
-  }
+  const auto answers =
+      answer_rows(model, rows, terms, [&](const Workload& workload) { cli::give_rates(model, workload); });
   const std::string table = given.out.empty() && given.table_only() ? "/dev/stdout" : given.out;
   if (!table.empty()) write_predictions(table, rows, answers);
   say_unanswered(rows);
@@ -427,6 +432,7 @@ int main(int argc, char** argv) {
     if (!given.layer.empty()) return answer_layer_request(given);
     const DeviceCatalogue devices = given.device_file.catalogue();
     if (!given.price_file.empty()) given.terms.prices = read_prices(given.price_file, devices);
+    given.terms.of_epochs = given.term_of_epochs();
     if (!given.step.empty()) {
       const StepFile step = add_graph(given.step);  // before the model is read, which may have rows of it
       cli::print_notes(step, given.step);

@@ -37,11 +37,13 @@ def run(*command, lines=None):
     return done.stdout
 
 
+TEXTS = {"train_images": 50_000}  # an epoch, which a language model does not have by itself
 STATED = {"layout": "nchw", "compiled": 0, "software": "pytorch", "loader": "none"}  # else intervals hold other values
 
 
 def answers(folder, model, requests):
-    lines = "".join(json.dumps({**STATED, **request}) + "\n" for request in requests)
+    texts = [TEXTS if request["network"] in ("bert_base", "gpt2") else {} for request in requests]
+    lines = "".join(json.dumps({**STATED, **more, **request}) + "\n" for more, request in zip(texts, requests))
     for line in run(f"{folder}/perfpred-predict", "--model", str(STORED / model), "--jsonl", lines=lines).splitlines():
         answer = json.loads(line)
         if "error" in answer:

@@ -17,6 +17,7 @@ namespace perfpred::testing {
 inline Workload job(const char* network, std::int64_t batch, const char* device) {
   Workload workload = Workload::zoo(network, batch);
   workload.device = device;
+  workload.train_images = std::int64_t{workload.train_images};  // stated
   return workload;
 }
 

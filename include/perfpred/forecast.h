@@ -47,7 +47,9 @@ struct QuantileOfJob {
   double step_sec = 0, total_sec = 0;
 };
 
-/// Time, price and memory of a job before it is launched.
+/// Time, price and memory of a job before it is launched. Of a workload that does not know its epoch
+/// (Workload::knows_epoch()) the seconds of an epoch and in total are NaN, price and epochs_in_budget empty; throughput
+/// and breakdown are those of a step.
 struct Forecast {
   Prediction prediction;  ///< of one epoch
   Quantiles images_per_sec;

@@ -16,7 +16,7 @@ enum class JobStatus {
   ok,
   failed,       ///< at run time, as without memory
   wrong_input,  ///< the caller can mend it: a device without rates, a network that cannot take its input
-  unstated,     ///< the answer rests on what nobody stated
+  unstated,     ///< nobody stated the samples of an epoch (Workload::knows_epoch())
 };
 
 /// The prediction of one of many jobs, or why there is none.

@@ -42,7 +42,7 @@ struct Quantiles {
 
 /// The time per epoch that a model expects for one workload.
 struct Prediction {
-  Quantiles time_sec;  ///< seconds per epoch, > 0
+  Quantiles time_sec;  ///< seconds per epoch, > 0; NaN where nobody stated its samples (Workload::knows_epoch())
   DomainViolation reason = DomainViolation::none;
   Provenance provenance = Provenance::runs;
   std::uint64_t model_id = 0;         ///< of the fitted model; changes when the model learns

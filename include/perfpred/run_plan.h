@@ -114,8 +114,9 @@ struct RunPlan {
 [[nodiscard]] PERFPRED_API RunPlan plan_runs(std::span<const AggregateRow> rows, const PlanRequest& request);
 
 /// The same by a model's median times, whether the rows have times or not; every run may go to every device that the
-/// model predicts it for and whose memory holds it. A throughput is that of the median. With a confidence, the joint
-/// distribution of the times counts, the noise of single runs and the chance of disturbed ones included.
+/// model predicts it for and whose memory holds it. A row whose workload does not know its epoch is left out. A
+/// throughput is that of the median. With a confidence, the joint distribution of the times counts, the noise of single
+/// runs and the chance of disturbed ones included.
 /// @throws as above; as TimeRegressor::predict if no row can be predicted; InputError if a device is neither in the
 ///         rows, nor in the model, nor in the catalogue
 [[nodiscard]] PERFPRED_API RunPlan plan_runs(std::span<const AggregateRow> rows, const PlanRequest& request,

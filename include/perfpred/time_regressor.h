@@ -77,6 +77,8 @@ class PERFPRED_API TimeRegressor {
   TimeRegressor& operator=(TimeRegressor&&) noexcept;
   ~TimeRegressor();
 
+  /// Of a workload that does not know its epoch (Workload::knows_epoch()) the seconds are NaN; forecast() has those of
+  /// its steps. joint() takes the samples that its key has.
   /// @param step       workload.graph() if the caller has it, so that it is not made again
   /// @param breakdown  set to what breakdown() returns, if it is not null
   /// @throws InputError if the workload is invalid, if its network has no graph, or if no run and no specification

@@ -47,6 +47,25 @@ class PERFPRED_API AdapterName : public std::string {
   AdapterName(const char* name) : AdapterName(std::string_view(name)) {}
 };
 
+/// Samples an epoch, and whether somebody stated them: a number that is assigned is stated.
+class EpochSamples {
+ public:
+  constexpr EpochSamples(std::int64_t samples) : samples_(samples) {}
+  /// What keys have where nobody said.
+  [[nodiscard]] static constexpr EpochSamples unstated(std::int64_t samples) {
+    EpochSamples made(samples);
+    made.is_stated_ = false;
+    return made;
+  }
+
+  constexpr operator std::int64_t() const { return samples_; }
+  [[nodiscard]] constexpr bool is_stated() const { return is_stated_; }
+
+ private:
+  std::int64_t samples_;
+  bool is_stated_ = true;
+};
+
 /// What is trained: a network with its hyper-parameters, the batch, the data's shape and size, and how and where it
 /// runs. A value type; two workloads are the same if and only if their keys are equal. By default the smallest
 /// `cifar_cnn`.
@@ -56,7 +75,7 @@ struct PERFPRED_API Workload {
   std::vector<std::int64_t> input = {3, 32, 32};  ///< one sample: channels, height, width; or the sequence length;
                                                   ///< a batch has at most 2^56 elements
   std::int64_t classes = 10;                      ///< >= 2
-  std::int64_t train_images = 50'000;             ///< samples an epoch, >= 1
+  EpochSamples train_images = EpochSamples::unstated(50'000);  ///< >= 1
   Optimizer optimizer = Optimizer::adam;
   Precision precision = Precision::fp32;
   Layout layout = Layout::nchw;
@@ -87,7 +106,7 @@ struct PERFPRED_API Workload {
   [[nodiscard]] std::optional<int> base_filters() const;
 
   /// A network of the zoo, or one whose name states its sizes, with the data that it is usually trained on
-  /// (docs/networks.md): input (unless one is given), classes, and samples an epoch.
+  /// (docs/networks.md): input (unless one is given), classes, and samples an epoch, which are not stated.
   /// @throws InputError for a name that is not known, or a batch or input out of range
   [[nodiscard]] static Workload zoo(std::string_view name, std::int64_t batch, std::vector<std::int64_t> input = {});
 
@@ -107,6 +126,10 @@ struct PERFPRED_API Workload {
   /// input, precision or attention. A captured step has its own input, classes and optimizer: those of the workload
   /// mean nothing
   [[nodiscard]] OpGraph graph() const;
+
+  /// Whether an epoch has a time: its samples are stated, or those of the data that the network is usually trained on,
+  /// which networks of sequences and captured steps do not have.
+  [[nodiscard]] bool knows_epoch() const;
 
   /// ceil(train_images / samples of a step): batch_size, but for a captured step that accumulates several batches
   /// (StepFile::batches()), times `accumulate`. @throws InputError for a batch_size below 1, and as StepFile for a

@@ -40,10 +40,11 @@ class Answer:
     """
 
     key: str  #: the workload, every field of it
-    assumed: Optional[Dict[str, str]]  #: fields that decide how much a step computes and that nobody stated
+    assumed: Optional[Dict[str, str]]  #: fields that the answer rests on and that nobody stated
+    left_out: Optional[List[str]]  #: what the answer does not hold, a line each
     step_sec: Quantiles  #: seconds of one training step
-    time_sec: Optional[Quantiles]  #: seconds of an epoch
-    total_sec: Optional[Quantiles]  #: seconds of all epochs with the start-up
+    time_sec: Optional[Quantiles]  #: seconds of an epoch; None where nobody stated its samples
+    total_sec: Optional[Quantiles]  #: seconds of all epochs with the start-up; None as time_sec
     images_per_sec: Quantiles  #: samples a second
     tokens_per_sec: Optional[Quantiles]  #: of networks of sequences
     price: Optional[Quantiles]  #: of the total, in the currency of the price per hour
@@ -58,7 +59,7 @@ class Answer:
     fit_advice: List[Dict[str, Any]]  #: what would take less memory
     mfu: Optional[float]  #: share of the device's peak FLOP/s
     bound: Optional[str]  #: what limits a step: "compute", "memory", "launch" or "data"
-    breakdown: Optional[List[Dict[str, Any]]]  #: where the time goes: op, sec (of an epoch), share
+    breakdown: Optional[List[Dict[str, Any]]]  #: where the time goes: op, sec (of an epoch, else of a step), share
     provenance: str  #: what the answer rests on: "runs", "probe", "family", "other_family" or "bytes"
     in_domain: bool  #: False for an extrapolation
     reason: str  #: why it is one
@@ -120,7 +121,7 @@ class Answer:
             rows.append(["budget", p50, "epochs", f"{p05} .. {p95}"])
         rows += self._shown_limits()
         lines = [_label(_fields_of(self.key), _NAMING)]
-        lines.extend(f"assumed: {name}={value}" for name, value in (self.assumed or {}).items())
+        lines += _remarks([self])
         lines.append(table(["", "expected", "", "90 %"], rows))
         outside = "" if self.in_domain else f"; outside what was measured: {self.reason}"
         lines.append(f"rests on: {self.provenance}{outside}")
@@ -157,6 +158,14 @@ class Answer:
             for one in self.fit_advice
         ]
         return [table(["what would take less, or has more", "", "", ""], rows)]
+
+
+def _remarks(answers: Sequence[Answer]) -> List[str]:
+    """What nobody stated, in a line, and what answers do not hold, a line each."""
+    assumed = [f"{name}={value}" for one in answers for name, value in (one.assumed or {}).items()]
+    lines = [f"assumed: {', '.join(dict.fromkeys(assumed))}"] if assumed else []
+    left_out = dict.fromkeys(line for one in answers for line in one.left_out or [])
+    return [*lines, *(f"left out: {line}" for line in left_out)]
 
 
 class Answers(Sequence[Answer]):
@@ -207,7 +216,7 @@ class Answers(Sequence[Answer]):
             )
         head = [*fields, "epoch s" if of_epochs else "step s", "90 %", "samples/s"]
         head += [name.partition("_")[0] for name in extra]
-        return table([*head, "memory GB", "verdict", "outside"], rows)
+        return "\n".join([table([*head, "memory GB", "verdict", "outside"], rows), *_remarks(self)])
 
 
 class Plan:

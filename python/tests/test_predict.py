@@ -131,8 +131,9 @@ class Predictions(WithFolder):
         if not program:
             self.skipTest("PERFPRED_PREDICT does not name the program")
         options = ["--network", "gpt2", "--input", "256", "--batch-size", "4", "--device", "T4", "--epochs", "2", "--json"]
+        options += ["--train-images", "1000"]
         done = subprocess.run([program, *options], capture_output=True, text=True, check=True)
-        answer = perfpred.predict("gpt2", input=256, batch_size=4, device="T4", epochs=2)
+        answer = perfpred.predict("gpt2", input=256, batch_size=4, device="T4", epochs=2, train_images=1000)
         self.assertEqual(answer.to_dict(), json.loads(done.stdout))
 
     def test_prints_what_the_program_says(self):
@@ -145,22 +146,43 @@ class Predictions(WithFolder):
         self.assertIn(f"{100 * answer.mfu:.1f}", shown["utilisation"])
         self.assertIn(f"below {answer.memory['device']['upper'] / 1e9:.2f}", shown["memory"])
         self.assertIn(f"say {answer.narrow_by[0]}=", repr(answer))
-        answer = perfpred.predict("llama3_8b", device="RTX 4090", batch_size=1, input=2048, precision="bf16")
+        answer = perfpred.predict("llama3_8b", device="RTX 4090", batch_size=1, input=2048, precision="bf16", padding="packed")
         self.assertIn("does not fit", repr(answer))
         self.assertNotIn("assumed", repr(answer))
-        self.assertIn("assumed: input=1024\n", repr(perfpred.predict("gpt2", device="T4", batch_size=1)))
         for advice in answer.fit_advice:
             (line,) = (line for line in repr(answer).splitlines() if line.startswith(advice["change"] + " "))
             self.assertIn(f"{advice['time_factor']:.2f} x the time", line)
         swept = repr(perfpred.predict("resnet50", budget_sec=3600, **{**job, "batch_size": [8, 16]})).splitlines()
         self.assertRegex(swept[0], "price +epochs")
 
+    def test_says_what_nobody_stated(self):
+        answer = perfpred.predict("gpt2", device="T4", batch_size=1, compiled=True)
+        self.assertEqual(answer.assumed, {"input": "1024", "padding": "packed"})
+        self.assertIn("\nassumed: input=1024, padding=packed\nleft out: epoch, total and price: ", repr(answer))
+        self.assertEqual(len(answer.left_out), 3)
+        for line in answer.left_out:
+            self.assertIn(f"\nleft out: {line}\n", repr(answer))
+        self.assertEqual((answer.time_sec, answer.total_sec, answer.price), (None, None, None))
+        self.assertAlmostEqual(answer.tokens_per_sec.p50 * answer.step_sec.p50, 1024)
+        self.assertEqual(perfpred.predict("resnet18", device="T4", batch_size=8).assumed, {"train_images": "1281167"})
+        self.assertEqual(perfpred.predict("resnet18", device="T4", batch_size=8, train_images=9).left_out, [])
+        with self.assertRaisesRegex(perfpred.InputError, "epochs needs train_images or train_tokens"):
+            perfpred.predict("gpt2", device="T4", batch_size=1, epochs=3)
+
+    def test_a_table_of_a_language_model_is_in_steps(self):
+        answers = perfpred.predict("gpt2", device=["T4", "L4"], batch_size=1)
+        shown = repr(answers).splitlines()
+        self.assertRegex(shown[0], "device +step s")
+        self.assertEqual(shown[-3], "assumed: input=1024, padding=packed")
+        self.assertEqual(shown[-2:], [f"left out: {line}" for line in answers[0].left_out])
+        self.assertIsNone(answers.to_dict()[0]["time_sec"])
+
     def test_lists_sweep(self):
         answers = perfpred.predict("resnet18", device=["T4", "V100-SXM2-16GB"], batch_size=(32, 64), fit_advice=False)
         self.assertEqual([one.key.split(";")[3] for one in answers], ["batch_size=32", "batch_size=64"] * 2)
         self.assertIn("device=V100-SXM2-16GB", answers[2].key)
         self.assertEqual(len(answers[1:]), 3)
-        self.assertEqual(len(repr(answers).splitlines()), 5)
+        self.assertEqual(len(repr(answers).splitlines()), 6)
         with self.assertRaises(perfpred.InputError):
             perfpred.predict("resnet18", device="T4", batch_size=[])
 

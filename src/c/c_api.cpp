@@ -628,9 +628,8 @@ int perfpred_forecast(const perfpred_model* model, const char* request, char* bu
     const AskedJob job = asked->ask([&](const TimeRegressor&) { return read_request(*requests, fields); });
     note(job.notes);
     asked->rate_cpu_for(job.terms.applied_to(job.workload));
-    const JobAnswer answer = asked->ask([&](const TimeRegressor& regressor) {
-      return answer_job(regressor, job.workload, job.terms, job.images_given);
-    });
+    const JobAnswer answer =
+        asked->ask([&](const TimeRegressor& regressor) { return answer_job(regressor, job.workload, job.terms); });
     nlohmann::json document = to_json(answer);
     echo_id(document, fields);
     give_text(dumped(document, indent), buffer, capacity, needed);

@@ -86,10 +86,26 @@ double share_of_step(const Workload& workload) {
   return steps.full > 0 || is_captured_step(workload.network) ? 1 : steps.by_samples();
 }
 
+/// With an epoch of at least a step, where nobody stated one.
+Workload with_a_step(Workload workload) {
+  if (workload.knows_epoch()) return workload;
+  workload.validate();
+  const std::int64_t samples = std::max<std::int64_t>(workload.train_images, samples_per_step(workload));
+  workload.train_images = EpochSamples::unstated(samples);
+  return workload;
+}
+
+/// Nobody stated an epoch, which has no time then: samples a second and parts are those of a step.
+void leave_to_steps(Forecast& job, const Workload& workload) {
+  const double share = job.step_sec.p50 / job.prediction.time_sec.p50;
+  for (TimeTerm& term : job.breakdown) term.sec *= share;
+  job.images_per_sec = ThroughputDeriver(samples_per_step(workload)).derive(job.step_sec);
+  for (QuantileOfJob& one : job.quantiles) one.total_sec = std::numeric_limits<double>::quiet_NaN();
+  job.prediction.time_sec = job.total_sec = of_known_epoch(workload, job.prediction.time_sec);
+}
+
 /// What follows from an epoch's time.
-Forecast priced(const Prediction& prediction, const Workload& workload, const JobTerms& terms) {
-  Forecast job;
-  job.prediction = prediction;
+void add_totals(Forecast& job, const Workload& workload, const JobTerms& terms) {
   const Quantiles& epoch = job.prediction.time_sec;
   job.images_per_sec = ThroughputDeriver(workload.train_images).derive(epoch);
   job.total_sec = scaled(epoch, terms.epochs, terms.startup_sec);
@@ -107,7 +123,6 @@ Forecast priced(const Prediction& prediction, const Workload& workload, const Jo
     if (!std::isfinite(job.epochs_in_budget->p95))
       throw InputError(fmt::format("budget_sec {} is too large", *terms.budget_sec));
   }
-  return job;
 }
 
 /// Seconds that the device takes at its peaks for a step's convolutions and products, each in the type of its operands.
@@ -174,8 +189,9 @@ double quantile(const Quantiles& q, double probability) {
   return std::clamp(value, std::numeric_limits<double>::min(), std::numeric_limits<double>::max());
 }
 
-Forecast forecast(const TimeRegressor& model, const Workload& workload, const JobTerms& terms) {
+Forecast forecast(const TimeRegressor& model, const Workload& asked, const JobTerms& terms) {
   check(terms);
+  const Workload workload = with_a_step(asked);
   const bool of_a_file = is_file_network(workload.network);
   // Runs of a file's network answer without its graph; whoever asks an op model is told that it is missing.
   const bool has_step = !of_a_file || find_graph(workload).has_value();
@@ -188,7 +204,8 @@ Forecast forecast(const TimeRegressor& model, const Workload& workload, const Jo
   Prediction prediction = variants.predict(workload, &breakdown);
   const Unstated unstated(variants, workload, prediction, terms.unstated);
   prediction.time_sec = unstated.widen(prediction.time_sec);
-  Forecast job = priced(prediction, workload, terms);
+  Forecast job;
+  job.prediction = prediction;
   job.narrow_by = unstated.narrow_by(prediction.time_sec);
   job.step_sec = step_of(workload, job.prediction.time_sec,
                          [&](const Workload& whole) { return unstated.widen(variants.predict(whole).time_sec); });
@@ -198,6 +215,11 @@ Forecast forecast(const TimeRegressor& model, const Workload& workload, const Jo
   }
   job.breakdown = std::move(breakdown);
   job.bound = bound_of(job.breakdown, job.prediction.time_sec.p50);
+  if (workload.knows_epoch()) {
+    add_totals(job, workload, terms);
+  } else {
+    leave_to_steps(job, workload);
+  }
   if (const std::int64_t positions = positions_of_sample(workload); positions > 0) {
     job.tokens_per_sec = scaled(job.images_per_sec, static_cast<double>(positions));
   }

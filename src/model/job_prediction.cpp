@@ -6,6 +6,7 @@
 
 #include "model/refusal.h"
 #include "model/unstated.h"
+#include "workload/workload_columns.h"
 
 namespace perfpred {
 
@@ -19,7 +20,12 @@ std::vector<JobPrediction> predict_each(const TimeRegressor& model, std::span<co
     constexpr double none = std::numeric_limits<double>::quiet_NaN();
     predictions[place].time_sec = {none, none, none};
   });
-  for (std::size_t i = 0; i < answers.size(); ++i) answers[i].prediction = predictions[i];
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    answers[i].prediction = predictions[i];
+    if (answers[i].status != JobStatus::ok || workloads[i].knows_epoch()) continue;
+    answers[i].status = JobStatus::unstated;
+    answers[i].error = lacking_epoch(workloads[i]);
+  }
   return answers;
 }
 

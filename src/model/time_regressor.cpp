@@ -362,7 +362,12 @@ TimeRegressor TimeRegressor::from_text(std::string_view text, const DeviceCatalo
 
 Prediction TimeRegressor::predict(const Workload& workload, const OpGraph* step,
                                   std::vector<TimeTerm>* breakdown) const {
-  return predict(workload, nullptr, step, breakdown, nullptr);
+  Prediction prediction = predict(workload, nullptr, step, breakdown, nullptr);
+  prediction.time_sec = of_known_epoch(workload, prediction.time_sec);
+  if (breakdown != nullptr && !workload.knows_epoch()) {
+    for (TimeTerm& term : *breakdown) term.sec = prediction.time_sec.p50;
+  }
+  return prediction;
 }
 
 Prediction TimeRegressor::predict(const Workload& workload, const ResolvedDevice* known, const OpGraph* step,
@@ -433,6 +438,8 @@ void JobVariants::predict_all(const TimeRegressor& model, std::span<const Worklo
     }
     begin = end;
   }
+  for (std::size_t i = 0; i < workloads.size(); ++i)
+    predictions[i].time_sec = of_known_epoch(workloads[i], predictions[i].time_sec);
 }
 
 void TimeRegressor::predict(std::span<const Workload> workloads, std::span<Prediction> predictions) const {

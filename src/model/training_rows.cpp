@@ -23,6 +23,8 @@ std::vector<AggregateRow> training_rows(std::span<const AggregateRow> rows) {
     std::string key = row.workload.key();
     check_figures(row, {key, 0, {}});
     keyed.emplace_back(std::move(key), row);
+    EpochSamples& samples = keyed.back().second.workload.train_images;
+    samples = std::int64_t{samples};  // it was measured
   }
   const auto by = [](const auto& entry) {
     const AggregateRow& row = entry.second;

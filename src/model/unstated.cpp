@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "model/lognormal.h"
 #include "workload/workload_columns.h"
@@ -47,6 +48,11 @@ Quantiles with_half_width(const Quantiles& stated, double width) {
 }
 
 }  // namespace
+
+Quantiles of_known_epoch(const Workload& workload, const Quantiles& sec) {
+  constexpr double none = std::numeric_limits<double>::quiet_NaN();
+  return workload.knows_epoch() ? sec : Quantiles{none, none, none};
+}
 
 Unstated::Unstated(JobVariants& variants, const Workload& workload, const Prediction& stated,
                    std::span<const std::string> fields) {

@@ -18,6 +18,9 @@
 
 namespace perfpred {
 
+/// Seconds of an epoch; NaN where the workload does not know it.
+[[nodiscard]] Quantiles of_known_epoch(const Workload& workload, const Quantiles& sec);
+
 /// Asks a model for one job and variants of it on its device; what their steps share is predicted once.
 class JobVariants {
  public:

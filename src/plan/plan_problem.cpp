@@ -16,6 +16,7 @@
 #include "catalogue/device_table.h"
 #include "model/lognormal.h"
 #include "plan/assignment.h"
+#include "workload/workload_columns.h"
 
 namespace perfpred {
 namespace {
@@ -239,6 +240,7 @@ class ProblemBuilder {
     double throughput = job.row.thr_mean.value_or(0);
     PlannedRun run;
     if (model_ != nullptr) {
+      if (!workload.knows_epoch()) throw InputError(lacking_epoch(workload));
       const auto [place, is_new] = answers_.try_emplace(workload.key());  // one for equal jobs
       if (is_new) place->second = answer_for(workload);
       const Answer& answer = place->second;

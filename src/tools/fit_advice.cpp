@@ -107,8 +107,8 @@ class Adviser {
     std::string change = text_of(changes);
     const auto is_it = [&](const FitAdvice& given) { return given.change == change; };
     if (std::any_of(advice_.begin(), advice_.end(), is_it)) return other.verdict;
-    advice_.push_back({std::move(change), other.memory->peak_bytes,
-                       other.prediction.time_sec.p50 / job_.prediction.time_sec.p50, *other.verdict});
+    advice_.push_back({std::move(change), other.memory->peak_bytes, job_.images_per_sec.p50 / other.images_per_sec.p50,
+                       *other.verdict});
     return other.verdict;
   }
 

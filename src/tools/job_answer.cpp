@@ -2,14 +2,13 @@
 #include "tools/job_answer.h"
 
 #include <perfpred/error.h>
-#include <perfpred/throughput_deriver.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
 
-#include "step/epoch_steps.h"
 #include "step/graph_folder.h"
 #include "step/parts_needed.h"
 #include "workload/workload_columns.h"
@@ -26,10 +25,48 @@ std::string key_without(const Workload& workload, const std::vector<std::string>
   return key;
 }
 
+/// Whether texts of several lengths would be padded to one.
+bool takes_padding(const Workload& workload) {
+  return workload.input.size() == 1 && !is_file_network(workload.network) && !workload.network.starts_with("lstm:");
+}
+
+/// Of the fields that nobody stated those that the answer rests on.
+std::vector<std::string> assumed_fields(const Workload& workload, const std::vector<std::string>& unstated,
+                                        Provenance provenance) {
+  const bool has_length = workload.input.size() == 1 && !is_captured_step(workload.network);
+  const bool has_usual_epoch = workload.knows_epoch() && !workload.train_images.is_stated();
+  std::vector<std::string> assumed;
+  for (const std::string& field : unstated) {
+    const bool rests_on_it = field == "input"     ? has_length
+                             : field == "padding" ? takes_padding(workload) && provenance != Provenance::runs
+                                                  : field == "train_images" && has_usual_epoch;
+    if (rests_on_it) assumed.push_back(field);
+  }
+  return assumed;
+}
+
+/// The fields that say how many samples an epoch has.
+const char* epoch_fields(const Workload& workload) {
+  return positions_of_sample(workload) > 0 ? "train_images or train_tokens" : "train_images";
+}
+
+std::vector<std::string> what_is_left_out(const JobAnswer& answer) {
+  const Workload& workload = answer.workload;
+  std::vector<std::string> lines;
+  if (!workload.knows_epoch())
+    lines.push_back(fmt::format("epoch, total and price: {} is not stated", epoch_fields(workload)));
+  if (workload.compiled && answer.job.memory)
+    lines.emplace_back(
+        "memory that torch.compile saves: the eager step's is given, an upper bound; a compiled one may need half");
+  if (std::ranges::find(answer.assumed, "padding") != answer.assumed.end())
+    lines.emplace_back("texts of several lengths, which take more memory and time: padding=padded");
+  return lines;
+}
+
 }  // namespace
 
 std::vector<std::optional<JobAnswer>> answer_rows(const TimeRegressor& model, std::span<AskedRow> rows,
-                                                  AskedTerms terms, bool images_given,
+                                                  AskedTerms terms,
                                                   const std::function<void(const Workload&)>& prepare) {
   std::set<std::string> devices;
   for (const AskedRow& row : rows) {
@@ -42,7 +79,7 @@ std::vector<std::optional<JobAnswer>> answer_rows(const TimeRegressor& model, st
     terms.job.unstated = rows[i].unstated;
     try {
       prepare(*rows[i].workload);
-      answers[i] = answer_job(model, *rows[i].workload, terms, images_given);
+      answers[i] = answer_job(model, *rows[i].workload, terms);
     } catch (const InputError& error) {
       rows[i].error = rows[i].place + error.what();
     }
@@ -59,11 +96,18 @@ std::string unanswered_text(std::span<const AskedRow> rows) {
                      rows.size(), first->error);
 }
 
-std::vector<std::string> unknown_fields(const Workload& workload, bool images_given) {
-  if (!is_captured_step(workload.network)) return {};
-  std::vector<std::string> unknown = {"input", "classes", "optimizer"};
-  if (!images_given) unknown.emplace_back("train_images");
+std::vector<std::string> unknown_fields(const Workload& workload) {
+  std::vector<std::string> unknown;
+  if (is_captured_step(workload.network)) unknown = {"input", "classes", "optimizer"};
+  if (!workload.knows_epoch()) unknown.emplace_back("train_images");
   return unknown;
+}
+
+std::string assumed_text(const JobAnswer& answer) {
+  std::vector<std::string> fields;
+  for (const std::string& field : answer.assumed)
+    fields.push_back(fmt::format("{}={}", field, field_text(answer.workload, field)));
+  return fmt::format("{}", fmt::join(fields, ";"));
 }
 
 Workload AskedTerms::applied_to(Workload workload) const {
@@ -76,37 +120,28 @@ Workload AskedTerms::applied_to(Workload workload) const {
   return workload;
 }
 
-JobAnswer answer_job(const TimeRegressor& model, const Workload& asked, const AskedTerms& given, bool images_given) {
-  images_given = images_given || given.train_tokens;
+JobAnswer answer_job(const TimeRegressor& model, const Workload& asked, const AskedTerms& given) {
   const Workload workload = given.applied_to(asked);
+  if (!given.of_epochs.empty() && !workload.knows_epoch()) {
+    throw InputError(fmt::format("{} needs {}: network {} has no data that it is usually trained on", given.of_epochs,
+                                 epoch_fields(workload), shown(workload.network)));
+  }
   const Prices& prices = given.prices;
   JobTerms terms = given.job;
   terms.find_largest_batch = given.advises;
   const auto price = prices.find(workload.device);
   if (!terms.price_per_hour && price != prices.end()) terms.price_per_hour = price->second.per_hour;
+  const bool of_step = is_captured_step(workload.network);
   JobAnswer answer = {workload,
-                      images_given || !is_captured_step(workload.network),
                       forecast(model, workload, terms),
-                      key_without(workload, unknown_fields(workload, images_given)),
+                      of_step ? key_without(workload, unknown_fields(workload)) : workload.key(),
                       {},
                       {}};
-  const auto& unstated = terms.unstated;
-  const bool has_length = workload.input.size() == 1 && !is_captured_step(workload.network);
-  if (has_length && std::ranges::find(unstated, "input") != unstated.end()) answer.assumed = {"input"};
+  answer.assumed = assumed_fields(workload, terms.unstated, answer.job.prediction.provenance);
+  answer.left_out = what_is_left_out(answer);
   answer.batches = batches_per_step(workload);
   if (!given.job.price_per_hour && price != prices.end()) answer.currency = price->second.currency;
   if (given.advises) answer.advice = fit_advice(model, workload, terms, answer.job, prices);
-  if (answer.knows_epoch) return answer;
-  Forecast& job = answer.job;
-  const double share = job.step_sec.p50 / job.prediction.time_sec.p50;
-  job.prediction.time_sec = job.step_sec;
-  job.images_per_sec = ThroughputDeriver(samples_per_step(workload)).derive(job.step_sec);
-  if (job.tokens_per_sec) {
-    const auto positions = static_cast<double>(positions_of_sample(workload));
-    const Quantiles& samples = job.images_per_sec;
-    job.tokens_per_sec = Quantiles{positions * samples.p05, positions * samples.p50, positions * samples.p95};
-  }
-  for (TimeTerm& term : job.breakdown) term.sec *= share;
   return answer;
 }
 

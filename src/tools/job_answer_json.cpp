@@ -37,7 +37,7 @@ nlohmann::json advice_json(const std::vector<FitAdvice>& advice) {
 nlohmann::json quantiles_json(const JobAnswer& answer) {
   nlohmann::json list = nlohmann::json::array();
   for (const QuantileOfJob& one : answer.job.quantiles) {
-    const nlohmann::json total = answer.knows_epoch ? nlohmann::json(one.total_sec) : nlohmann::json();
+    const nlohmann::json total = answer.workload.knows_epoch() ? nlohmann::json(one.total_sec) : nlohmann::json();
     list.push_back({{"q", one.q}, {"step_sec", one.step_sec}, {"total_sec", total}});
   }
   return list;
@@ -56,7 +56,7 @@ nlohmann::json to_json(const JobAnswer& answer) {
   const Forecast& job = answer.job;
   nlohmann::json breakdown = nlohmann::json::array();
   for (const TimeTerm& term : job.breakdown) {
-    breakdown.push_back({{"op", term.op}, {"sec", term.sec}, {"share", term.sec / job.prediction.time_sec.p50}});
+    breakdown.push_back({{"op", term.op}, {"sec", term.sec}, {"share", term.sec / answer.sec().p50}});
   }
   nlohmann::json narrow_by = nlohmann::json::array(), narrow_to = nlohmann::json::array();
   for (const Narrowing& narrowing : job.narrow_by) {
@@ -67,6 +67,7 @@ nlohmann::json to_json(const JobAnswer& answer) {
   for (const std::string& field : answer.assumed) assumed[field] = field_text(answer.workload, field);
   nlohmann::json json = {{"key", answer.key},
                          {"assumed", assumed},
+                         {"left_out", answer.left_out},
                          {"batches_per_step", answer.batches},
                          {"time_sec", to_json(job.prediction.time_sec)},
                          {"images_per_sec", to_json(job.images_per_sec)},
@@ -91,7 +92,7 @@ nlohmann::json to_json(const JobAnswer& answer) {
                          {"narrow_to", narrow_to},
                          {"scaling", nullptr}};  // of several devices: not answered yet
   add_asked(json, answer);
-  if (answer.knows_epoch) return json;
+  if (answer.workload.knows_epoch()) return json;
   for (const char* key : {"time_sec", "total_sec", "price"}) json[key] = nullptr;
   return json;
 }

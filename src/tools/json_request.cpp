@@ -23,7 +23,7 @@ constexpr const char* id_key = "id";
 struct Term {
   std::string_view name;
   void (*set)(AskedTerms& terms, std::string_view text, const ValuePlace& place);
-  bool of_epochs = false;  ///< means nothing where the samples of an epoch are not known
+  bool of_epochs = false;  ///< AskedTerms::of_epochs
 };
 
 constexpr std::array<Term, 7> job_terms = {{
@@ -52,14 +52,6 @@ bool is_of_file(const WorkloadColumn& column) {
   return column.of_step || column.of_cifar_cnn || column.name == "network" || column.name == "precision";
 }
 
-/// @param of_epochs  a term of epochs that is given; empty: none
-/// @throws InputError for terms that mean nothing to the job
-void check_terms(const AskedJob& asked, bool has_prices, std::string_view of_epochs) {
-  if (!of_epochs.empty() && !asked.images_given && is_captured_step(asked.workload.network))
-    throw InputError(fmt::format("{} needs train_images for a captured step", of_epochs));
-  if (has_prices && !asked.terms.job.price_per_hour) check_priced(asked.terms.prices, {asked.workload.device});
-}
-
 bool is_passed_over(const std::string& name, const nlohmann::json& value, bool has_terms) {
   return value.is_null() || (name == id_key && has_terms);
 }
@@ -79,6 +71,7 @@ std::vector<double> quantiles_of(const nlohmann::json& value) {
 bool take_many(AskedTerms& terms, std::string_view name, const nlohmann::json& value, const ModelRequests& requests) {
   if (name == "prices") {
     terms.prices = prices_of(value, requests.catalogue());
+    terms.of_epochs = name;
   } else if (name == "quantiles") {
     terms.job.quantiles = quantiles_of(value);
   } else {
@@ -91,9 +84,8 @@ bool take_many(AskedTerms& terms, std::string_view name, const nlohmann::json& v
 AskedJob read(const ModelRequests& requests, const nlohmann::json& request, const AskedTerms& terms,
               std::span<const Term> known) {
   if (request.contains("config") && request.contains("network")) throw InputError("network and config are both given");
-  AskedJob asked{{}, terms, is_given(requests.given(), "train_images"), {}};
+  AskedJob asked{{}, terms, {}};
   std::vector<SweptField> fields;
-  std::string_view of_epochs;
   std::optional<std::string> step;
   for (const auto& item : request.items()) {
     const std::string& name = item.key();
@@ -108,7 +100,7 @@ AskedJob read(const ModelRequests& requests, const nlohmann::json& request, cons
       fields.push_back(with_configs({name, {given}}));
     } else {
       term->set(asked.terms, given, {{}, 0, name});
-      if (term->of_epochs) of_epochs = term->name;
+      if (term->of_epochs) asked.terms.of_epochs = name;
     }
   }
   if (step) {
@@ -116,10 +108,10 @@ AskedJob read(const ModelRequests& requests, const nlohmann::json& request, cons
     for (const std::string& note : file.notes()) asked.notes.push_back(fmt::format("{}: {}", *step, note));
     add_step_fields(fields, file);
   }
-  asked.images_given = asked.images_given || is_given(fields, "train_images") || asked.terms.train_tokens;
   asked.workload = requests.of_fields(fields);
   asked.terms.job.unstated = requests.unstated(fields);
-  check_terms(asked, request.contains("prices"), of_epochs);
+  if (request.contains("prices") && !asked.terms.job.price_per_hour)
+    check_priced(asked.terms.prices, {asked.workload.device});
   return asked;
 }
 

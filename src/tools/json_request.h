@@ -19,7 +19,6 @@ namespace perfpred {
 struct AskedJob {
   Workload workload;
   AskedTerms terms;
-  bool images_given = true;             ///< see answer_job()
   std::vector<std::string> notes = {};  ///< what a step file says to whoever reads the answer
 };
 
@@ -31,8 +30,7 @@ struct AskedJob {
 /// `id` may be anything: it is for echo_id().
 /// @param request  of parse_request()
 /// @param terms    of requests that do not say otherwise
-/// @throws InputError for prices without the device's, for a field or value as ModelRequests::of_fields(), and for a
-/// term of epochs where the samples of an epoch are not known
+/// @throws InputError for prices without the device's, and for a field or value as ModelRequests::of_fields()
 [[nodiscard]] AskedJob read_request(const ModelRequests& requests, const nlohmann::json& request,
                                     const AskedTerms& terms = {});
 

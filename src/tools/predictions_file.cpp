@@ -6,9 +6,11 @@
 #include <perfpred/throughput_deriver.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <set>
 #include <utility>
@@ -22,6 +24,9 @@
 namespace perfpred {
 namespace {
 
+/// Empty where there is none: the seconds of an epoch that the workload does not know.
+std::string text_of(double value) { return std::isnan(value) ? std::string() : number_text(value); }
+
 std::vector<std::string> header() {
   std::vector<std::string> names = names_of(workload_columns());
   for (const char* name : {"time_sec_p05", "time_sec_p50", "time_sec_p95", "images_per_sec_p05", "images_per_sec_p50",
@@ -31,16 +36,16 @@ std::vector<std::string> header() {
   return names;
 }
 
-std::vector<std::string> fields_of(const Workload& workload, const Prediction& prediction,
+/// @param throughput  images a second
+std::vector<std::string> fields_of(const Workload& workload, const Prediction& prediction, const Quantiles& throughput,
                                    const std::vector<std::string>& unknown = {}) {
   std::vector<std::string> fields;
   for (const WorkloadColumn& column : workload_columns()) {
     const bool known = std::find(unknown.begin(), unknown.end(), column.name) == unknown.end();
     fields.push_back(known ? column.get(workload) : "");
   }
-  const Quantiles throughput = ThroughputDeriver(workload.train_images).derive(prediction.time_sec);
   for (const Quantiles* q : {&prediction.time_sec, &throughput}) {
-    for (const double value : {q->p05, q->p50, q->p95}) fields.push_back(number_text(value));
+    for (const double value : {q->p05, q->p50, q->p95}) fields.push_back(text_of(value));
   }
   fields.emplace_back(prediction.in_domain() ? "true" : "false");
   fields.emplace_back(to_string(prediction.reason));
@@ -62,7 +67,7 @@ void add_quantiles(std::vector<AnswerColumn>& columns, const std::string& name,
        {std::pair<const char*, Level>("_p05", &Quantiles::p05), {"_p50", &Quantiles::p50}, {"_p95", &Quantiles::p95}}) {
     columns.push_back({name + suffix, [get, level = level](const JobAnswer& answer) {
                          const std::optional<Quantiles> q = get(answer);
-                         return q ? number_text((*q).*level) : std::string();
+                         return q ? text_of((*q).*level) : std::string();
                        }});
   }
 }
@@ -85,6 +90,8 @@ const std::vector<AnswerColumn>& answer_columns() {
     add_quantiles(columns, "price", [](const A& a) { return a.job.price; });
     columns.push_back({"currency", [](const A& a) { return a.currency; }});
     add_quantiles(columns, "epochs_in_budget", [](const A& a) { return a.job.epochs_in_budget; });
+    columns.push_back({"assumed", [](const A& a) { return assumed_text(a); }});
+    columns.push_back({"left_out", [](const A& a) { return fmt::format("{}", fmt::join(a.left_out, "; ")); }});
     return columns;
   }();
   return all;
@@ -98,9 +105,8 @@ std::vector<AnswerColumn> columns_of(std::span<const std::optional<JobAnswer>> a
   for (const auto& [name, sec] :
        {std::pair("step_sec_q", &QuantileOfJob::step_sec), std::pair("total_sec_q", &QuantileOfJob::total_sec)}) {
     for (std::size_t i = 0; i < (*any)->job.quantiles.size(); ++i) {
-      columns.push_back({name + number_text((*any)->job.quantiles[i].q), [i, sec = sec](const JobAnswer& answer) {
-                           return number_text(answer.job.quantiles[i].*sec);
-                         }});
+      columns.push_back({name + number_text((*any)->job.quantiles[i].q),
+                         [i, sec = sec](const JobAnswer& answer) { return text_of(answer.job.quantiles[i].*sec); }});
     }
   }
   return columns;
@@ -129,9 +135,9 @@ void write_predictions(const std::string& path, std::span<const AskedRow> rows,
   file.write(csv_line(names));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto& answer = answers[i];
-    std::vector<std::string> fields =
-        answer ? fields_of(answer->workload, answer->job.prediction, unknown_fields(answer->workload, true))
-               : rows[i].texts();
+    std::vector<std::string> fields = answer ? fields_of(answer->workload, answer->job.prediction,
+                                                         answer->job.images_per_sec, unknown_fields(answer->workload))
+                                             : rows[i].texts();
     fields.resize(before_error);
     fields.push_back(rows[i].error);
     for (const AnswerColumn& column : columns) fields.push_back(answer ? column.text(*answer) : "");
@@ -148,7 +154,9 @@ void write_predictions(const std::string& path, std::span<const AggregateRow> me
   names.insert(names.end(), {"measured_time_sec", "measured_images_per_sec", "time_error"});
   file.write(csv_line(names));
   for (std::size_t i = 0; i < measured.size(); ++i) {
-    std::vector<std::string> fields = fields_of(measured[i].workload, predictions[i]);
+    const Workload& workload = measured[i].workload;
+    const Quantiles throughput = ThroughputDeriver(workload.train_images).derive(predictions[i].time_sec);
+    std::vector<std::string> fields = fields_of(workload, predictions[i], throughput);
     fields.push_back(number_text(measured[i].avg_time_mean));
     fields.push_back(number_text(measured[i].thr_mean));
     fields.push_back(number_text(time_error(measured[i], predictions[i])));
@@ -192,12 +200,12 @@ std::vector<PredictionRow> read_predictions(const std::string& path) {
   const WorkloadReader workload(csv, unstated_workload());
   std::vector<PredictionRow> rows;
   while (csv.next()) {
-    if (!csv.text(error).empty()) continue;
+    if (!csv.text(error).empty() || csv.text(time[1]).empty()) continue;  // no answer, or none for an epoch
     rows.push_back({workload.read(csv), read_quantiles(csv, time), read_quantiles(csv, images),
                     csv.text(in_domain) != "false", positive_or_empty(measured_time),
                     positive_or_empty(measured_images)});
   }
-  if (rows.empty()) throw InputError(path + ": has no prediction");
+  if (rows.empty()) throw InputError(path + ": has no prediction of an epoch");
   return rows;
 }
 

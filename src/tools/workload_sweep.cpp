@@ -210,9 +210,6 @@ class ConfigurationReader {
       row.push_back({"device", {name_of_ ? name_of_(name) : name}});
     Workload filled = fill_workload(bases_, fields_, row);
     const NetworkName asked = asked_network(bases_, {&fields_, &row});
-    if (is_captured_step(filled.network) && !is_given(fields_, "train_images") && csv_.text(images_).empty()) {
-      throw InputError("a captured step does not say how many samples an epoch has: train_images is missing");
-    }
     check_of_step(csv_, asked);
     for (GivenField& field : given_) field.see(csv_, asked);
     return filled;
@@ -223,8 +220,7 @@ class ConfigurationReader {
   const std::vector<SweptField>& fields_;
   const NameOf& name_of_;
   WorkloadReader reader_;
-  CsvColumn network_ = csv_.optional("network"), config_ = csv_.optional("config"), device_ = csv_.optional("device"),
-            images_ = csv_.optional("train_images");
+  CsvColumn network_ = csv_.optional("network"), config_ = csv_.optional("config"), device_ = csv_.optional("device");
   std::vector<GivenField> given_;
   std::vector<CsvColumn> ungiven_;  // fields that no option gives
 };

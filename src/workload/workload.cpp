@@ -141,6 +141,10 @@ Network build_network(const Workload& workload) {
   return network;
 }
 
+bool Workload::knows_epoch() const {
+  return train_images.is_stated() || (input.size() != 1 && !is_captured_step(network));
+}
+
 std::string Workload::key() const {
   std::string key;
   for (const WorkloadColumn& column : workload_columns()) {

@@ -41,6 +41,7 @@ std::string written(const std::string& value) { return value; }
 std::string written(const std::optional<int>& value) { return value ? std::to_string(*value) : std::string(); }
 std::string written(bool value) { return value ? "1" : "0"; }
 std::string written(std::int64_t value) { return std::to_string(value); }
+std::string written(EpochSamples value) { return std::to_string(std::int64_t{value}); }
 std::string written(const AdapterName& value) { return value; }
 std::string written(const std::vector<std::int64_t>& value) { return shape_text(value); }
 template <class Word>
@@ -54,7 +55,8 @@ WorkloadColumn field(Column<Workload> text, std::string_view help, FieldTraits t
 template <class Value, class Parse>
 WorkloadColumn field(std::string_view name, Value Workload::*member, Parse parse, std::string_view help,
                      FieldTraits traits = {}) {
-  constexpr bool is_number = std::is_arithmetic_v<Value> || std::is_same_v<Value, std::optional<int>>;
+  constexpr bool is_number =
+      std::is_arithmetic_v<Value> || std::is_same_v<Value, std::optional<int>> || std::is_same_v<Value, EpochSamples>;
   const auto set = [member, parse](Workload& w, std::string_view text, const ValuePlace& place) {
     if constexpr (std::is_invocable_v<Parse, std::string_view, const ValuePlace&>) {
       w.*member = parse(text, place);
@@ -301,10 +303,16 @@ bool is_file_network(std::string_view name) {
 
 bool is_captured_step(std::string_view name) { return name.starts_with("step:"); }
 
+std::string lacking_epoch(const Workload& workload) {
+  return fmt::format("train_images is not stated: network {} has no data that it is usually trained on",
+                     shown(workload.network));
+}
+
 Workload unstated_workload() {
   Workload workload;
   workload.network = cifar_cnn_family;
   workload.precision = Precision::unknown;
+  workload.train_images = cifar_images;
   return workload;
 }
 
@@ -344,11 +352,15 @@ Workload with_field(Workload workload, std::string_view field, std::string_view 
   const std::string before(workload.network.family());
   column.set(workload, text, {{}, 0, field});
   check_ranges(workload);
-  if (workload.network.family() == before || is_file_network(workload.network)) return workload;
+  if (workload.network.family() == before) return workload;
+  if (is_file_network(workload.network)) {
+    workload.train_images = EpochSamples::unstated(workload.train_images);
+    return workload;
+  }
   TrainingData data = usual_data(workload.network);
   workload.input = std::move(data.input);
   workload.classes = data.classes;
-  workload.train_images = data.images;
+  workload.train_images = EpochSamples::unstated(data.images);
   return workload;
 }
 

@@ -20,6 +20,9 @@ namespace perfpred {
 /// Of these, a step that perfpred.capture recorded: `step:0123456789ab`.
 [[nodiscard]] bool is_captured_step(std::string_view name);
 
+/// Says in a line why a workload does not know its epoch.
+[[nodiscard]] std::string lacking_epoch(const Workload& workload);
+
 /// Parameters of a valid workload of `cifar_cnn`, in closed form: a prediction asks for them, and must neither allocate
 /// nor build the network.
 [[nodiscard]] std::int64_t cifar_cnn_params(const Workload& workload);

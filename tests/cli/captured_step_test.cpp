@@ -192,6 +192,9 @@ TEST_F(CapturedStep, IsPredictedInSecondsAStep) {
   const json line = json::parse(lines.out.substr(0, end)), with_epoch = json::parse(lines.out.substr(end));
   EXPECT_EQ(line["key"], step["key"]);
   EXPECT_TRUE(line["time_sec"].is_null());
+  EXPECT_EQ(step["left_out"], json::array({"epoch, total and price: train_images is not stated"}));
+  expect_refusal(spawn({program("predict"), "--model", model, "--step", file, "--budget-sec", "9"}), 2,
+                 "--budget-sec needs train_images: network " + StepFile(file).name() + " has no data");
   const Finished refused = spawn({program("predict"), "--model", model, "--step", file, "--precision", "bf16"});
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.err, HasSubstr("precision is given; a step file has its own"));
@@ -243,7 +246,12 @@ TEST_F(CapturedStep, IsPredictedInSecondsAStep) {
   };
   EXPECT_EQ(answer(with({"--network", name, "--batch-size", "8"})), step);
   const std::string rows_file = folder_.write("c.csv", "network,batch_size\n" + name + ",8\n");
-  expect_refusal(spawn(with({"--configs", rows_file})), 2, "c.csv:2: a captured step does not say how many samples");
+  json in_table = answer(with({"--configs", rows_file}))[0];
+  for (const char* quantile : {"p05", "p50", "p95"})
+    EXPECT_EQ(in_table["step_sec"][quantile], step["step_sec"][quantile]);
+  EXPECT_TRUE(in_table["time_sec"].is_null());
+  answer(with({"--configs", rows_file, "--out", table}));
+  EXPECT_THAT(testing::slurp(table), HasSubstr(",,,8,,,,,fp32,"));  // no number of samples that nobody stated
   EXPECT_EQ(answer(with({"--configs", rows_file, "--train-images", "8000"})), json::array({epoch}));
   const std::string stated =
       folder_.write("stated.csv", "network,batch_size,train_images,input\n" + name + ",8,8000,3x64x64\n");
@@ -271,6 +279,8 @@ TEST_F(CapturedStep, OfAModelsOwnRowsNeedsNoFolder) {
   TimeRegressor::fit(rows).save(model);
   const json by_step = answer({program("predict"), "--model", model, "--step", file, "--batch-size", "48"});
   EXPECT_TRUE(by_step["in_domain"]) << by_step;
+  EXPECT_THAT(by_step["key"].get<std::string>(), HasSubstr(";train_images=1024;"));  // that of the rows
+  EXPECT_GT(by_step["time_sec"]["p50"], 1);
   EXPECT_EQ(answer({program("predict"), "--model", model, "--graphs", file, "--network", StepFile(file).name(),
                     "--batch-size", "48"}),
             by_step);

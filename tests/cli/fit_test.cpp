@@ -20,9 +20,11 @@ namespace {
 
 using Json = nlohmann::json;
 using ::testing::AllOf;
+using ::testing::Contains;
 using testing::expect_refusal;
 using testing::Finished;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::TemporaryFolder;
 
 Finished predict(std::vector<std::string> options) {
@@ -258,15 +260,102 @@ TEST(Fit, WhatContradictsOrIsTooLongIsRefused) {
   expect_refusal(predict(options), 2, "weights bf16 and precision fp16 contradict each other");
 }
 
-TEST(Fit, ALengthThatNobodySaidIsShown) {
+TEST(Fit, WhatNobodyStatedIsShownInALine) {
   const std::vector<std::string> gpt2 = {"--network", "gpt2", "--batch-size", "2",
                                          "--device",  "T4",   "--accumulate", "4"};
-  EXPECT_EQ(answer(gpt2).at("assumed"), Json({{"input", "1024"}}));
-  EXPECT_THAT(predict(gpt2).out, AllOf(HasSubstr("  assumed "), HasSubstr(" --input 1024\n")));
-  const std::vector<std::string> said = with(gpt2, {"--input", "1024"});
+  EXPECT_EQ(answer(gpt2).at("assumed"), Json({{"input", "1024"}, {"padding", "packed"}}));
+  EXPECT_THAT(predict(gpt2).out, HasSubstr("\n  assumed      --input 1024, --padding packed\n"));
+  const std::vector<std::string> said = with(gpt2, {"--input", "1024", "--padding", "packed"});
   EXPECT_EQ(answer(said).at("assumed"), Json::object());
   EXPECT_THAT(predict(said).out, Not(HasSubstr("assumed")));
-  EXPECT_EQ(answer(resnet50("8", "T4")).at("assumed"), Json::object());
+  EXPECT_EQ(answer(with(gpt2, {"--padding", "padded"})).at("assumed"), Json({{"input", "1024"}}));
+  EXPECT_EQ(answer(resnet50("8", "T4")).at("assumed"), Json({{"train_images", "1281167"}}));
+  EXPECT_THAT(predict(resnet50("8", "T4")).out, HasSubstr("\n  assumed      --train-images 1281167\n"));
+  EXPECT_EQ(answer(with(resnet50("8", "T4"), {"--train-images", "7"})).at("assumed"), Json::object());
+  EXPECT_EQ(
+      answer({"--network", "lstm:layers=1,hidden=64,vocab=100", "--batch-size", "2", "--device", "T4"}).at("assumed"),
+      Json({{"input", "35"}}));
+}
+
+TEST(Fit, TextsOfSeveralLengthsAreLeftOutUnlessTheyArePadded) {
+  const std::vector<std::string> bert = {"--network", "bert_base", "--batch-size", "2", "--device", "T4"};
+  const std::string line = "texts of several lengths, which take more memory and time: padding=padded";
+  EXPECT_THAT(answer(bert).at("left_out"), Contains(line));
+  EXPECT_THAT(predict(bert).out, HasSubstr("\n  left out     " + line + "\n"));
+  for (const char* padding : {"packed", "padded"})
+    EXPECT_THAT(answer(with(bert, {"--padding", padding})).at("left_out"), Not(Contains(line))) << padding;
+  EXPECT_EQ(answer(resnet50("8", "T4")).at("left_out"), Json::array());
+}
+
+/// A compiled step's memory is not estimated: what is answered is the eager step's, to the byte.
+TEST(Fit, MemoryOfACompiledStepIsSaidToBeTheEagerOne) {
+  const std::vector<std::string> eager = {"--network", "gpt2_xl", "--batch-size",   "32",     "--input",   "1024",
+                                          "--device",  "T4",      "--train-images", "100000", "--padding", "packed"};
+  const std::vector<std::string> compiled = with(eager, {"--compiled", "1"});
+  const std::string line =
+      "memory that torch.compile saves: the eager step's is given, an upper bound; a compiled one may need half";
+  EXPECT_EQ(answer(compiled).at("memory"), answer(eager).at("memory"));
+  EXPECT_EQ(answer(compiled).at("left_out"), Json::array({line}));
+  EXPECT_EQ(answer(eager).at("left_out"), Json::array());
+  const std::string text = predict(compiled).out;
+  EXPECT_THAT(text, AllOf(HasSubstr("\n  left out     " + line + "\n"), HasSubstr(", does not fit uncompiled\n")));
+  EXPECT_THAT(predict(eager).out, AllOf(HasSubstr(", does not fit\n"), Not(HasSubstr("left out"))));
+}
+
+TEST(Fit, ALanguageModelWithoutDataHasNoEpoch) {
+  const std::vector<std::string> gpt2 = {"--network", "gpt2", "--batch-size", "2", "--device", "T4"};
+  const Json json = answer(gpt2);
+  for (const char* key : {"time_sec", "total_sec", "price"}) EXPECT_TRUE(json.at(key).is_null()) << key;
+  const double step = json["step_sec"]["p50"].get<double>();
+  EXPECT_NEAR(json["images_per_sec"]["p50"].get<double>() * step, 2, 1e-9);
+  EXPECT_NEAR(json["tokens_per_sec"]["p50"].get<double>() * step, 2 * 1024, 1e-6);
+  const std::string line = "epoch, total and price: train_images or train_tokens is not stated";
+  EXPECT_THAT(json.at("left_out"), Contains(line));
+  EXPECT_THAT(json.at("key").get<std::string>(), HasSubstr(";train_images=50000;"));
+  EXPECT_THAT(predict(gpt2).out, AllOf(HasSubstr("\n  left out     " + line + "\n"), Not(HasSubstr("\n  epoch")),
+                                       Not(HasSubstr("\n  total")), Not(HasSubstr("\n  price"))));
+  for (const auto& [option, value] : {std::pair("--train-images", "1000"), {"--train-tokens", "1024000"}}) {
+    const Json stated = answer(with(gpt2, {option, value}));
+    EXPECT_NEAR(stated["time_sec"]["p50"].get<double>(), 500 * step, 1e-6 * 500 * step);
+    EXPECT_THAT(stated.at("left_out"), Not(Contains(line)));
+  }
+}
+
+TEST(Fit, TermsOfEpochsSayWhatIsMissing) {
+  const TemporaryFolder folder;
+  const std::string prices = folder.write("prices.csv", "device,price_per_hour\nT4,1\n");
+  const std::vector<std::string> gpt2 = {"--network", "gpt2", "--batch-size", "2", "--device", "T4"};
+  for (const auto& [option, value] : {std::pair<std::string, std::string>("--epochs", "3"),
+                                      {"--startup-sec", "1"},
+                                      {"--price-per-hour", "1"},
+                                      {"--budget-sec", "60"},
+                                      {"--prices", prices}}) {
+    expect_refusal(
+        predict(with(gpt2, {option, value})), 2,
+        option + " needs train_images or train_tokens: network gpt2 has no data that it is usually trained on");
+    EXPECT_EQ(predict(with(gpt2, {option, value, "--train-images", "8"})).exit_code, 0) << option;
+  }
+  // Of several jobs, those that know their epoch are answered.
+  const Finished mixed =
+      predict({"--batch-size", "2", "--device", "T4", "--sweep", "network=gpt2,resnet18", "--epochs", "3"});
+  EXPECT_EQ(mixed.exit_code, 0);
+  EXPECT_THAT(mixed.out, AllOf(HasSubstr("--epochs needs train_images"), HasSubstr("epoch s")));
+}
+
+TEST(Fit, TablesOfJobsWithoutAnEpochAreInSteps) {
+  const TemporaryFolder folder;
+  const Finished both = predict({"--batch-size", "2", "--device", "T4", "--sweep", "network=gpt2,resnet18"});
+  EXPECT_THAT(both.out,
+              AllOf(HasSubstr("step s"), Not(HasSubstr("epoch s")),
+                    HasSubstr("\nleft out: epoch, total and price: train_images or train_tokens is not stated\n"),
+                    HasSubstr("\nassumed --input 1024, --padding packed, --train-images 1281167\n")));
+  const Finished images = predict({"--batch-size", "2", "--device", "T4", "--sweep", "network=resnet50,resnet18"});
+  EXPECT_THAT(images.out, AllOf(HasSubstr("epoch s"), Not(HasSubstr("step s"))));
+  const Finished table = predict({"--configs", folder.write("jobs.csv", "network,batch_size,device\ngpt2,2,T4\n")});
+  const std::string header = table.out.substr(0, table.out.find('\n'));
+  EXPECT_THAT(header, HasSubstr(",epochs_in_budget_p95,assumed,left_out"));
+  EXPECT_THAT(table.out, AllOf(HasSubstr("\ngpt2,,,2,1024,50257,,"), HasSubstr(",,,,"),
+                               HasSubstr(",input=1024;padding=packed,\"epoch, total and price: ")));
 }
 
 TEST(Fit, BatchesOfAStepAndPartsOfTheMemoryAreShown) {

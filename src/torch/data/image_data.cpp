@@ -275,7 +275,7 @@ ImageData images_for(const Workload& workload, const std::string& cifar10, std::
   what.seed = seed;
   const std::int64_t most =
       std::max<std::int64_t>(max_pool_bytes / std::max<std::int64_t>(elements(what.shape), 1), 64);
-  what.train = std::min(workload.train_images, most);
+  what.train = std::min<std::int64_t>(workload.train_images, most);
   what.validation = what.test = 0;
   if (parts == ImageParts::all) {
     what.validation = std::clamp<std::int64_t>(what.train / 10, std::min<std::int64_t>(500, most), 5'000);

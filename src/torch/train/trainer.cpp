@@ -301,7 +301,7 @@ TrainNetEpoch Trainer::train_epoch() {
 
 void Trainer::record_means(TrainNetEpoch& done) {
   const auto seen = static_cast<double>(
-      std::min(progress_.steps * options_.batch_size * options_.accumulate, data_.workload.train_images));
+      std::min<std::int64_t>(progress_.steps * options_.batch_size * options_.accumulate, data_.workload.train_images));
   done.train_loss = progress_.loss_sum / seen;
   if (step_->counts_answers()) done.train_acc = progress_.correct / seen;
   if (!std::isfinite(done.train_loss)) {

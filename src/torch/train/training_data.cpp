@@ -134,7 +134,7 @@ void check_last_batch(Workload workload) {
       throw InputError(
           fmt::format("a batch of one image leaves batch normalisation {} one value a channel and no variance; choose "
                       "another batch size for {} images",
-                      layer.name, workload.train_images));
+                      layer.name, std::int64_t{workload.train_images}));
     }
   }
 }
