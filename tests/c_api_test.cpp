@@ -208,8 +208,9 @@ double width_of(const Quantiles& sec) { return std::log(sec.p95 / sec.p05); }
 
 TEST_F(CApi, OneQuestionHasOneIntervalHoweverItIsAsked) {
   const perfpred_model* model = standard();
-  for (const char* text : {resnet, R"({"network": "gpt2", "batch_size": 4, "device": "T4", "precision": "fp16"})",
-                           R"({"network": "vgg16", "batch_size": 32, "device": "L4", "layout": "nhwc"})"}) {
+  for (const char* text :
+       {resnet, R"({"network": "gpt2", "batch_size": 4, "device": "T4", "precision": "fp16", "train_images": 9000})",
+        R"({"network": "vgg16", "batch_size": 32, "device": "L4", "layout": "nhwc"})"}) {
     Json request = Json::parse(text);
     request["fit_advice"] = false;
     const perfpred_workload* job = workload(model, text);
@@ -918,6 +919,30 @@ TEST_F(CApi, DevicesAreTheCatalogue) {
               HasSubstr("My Card"));
   perfpred_model_free(model);
   expect_refused(perfpred_catalogue_create("gone.csv", &catalogue), "gone.csv");
+}
+
+TEST_F(CApi, AnEpochThatNobodyStatedHasNoTime) {
+  perfpred_model* model = standard();
+  perfpred_workload* job = workload(model, R"({"network": "gpt2", "batch_size": 4, "device": "T4"})");
+  double seconds[3] = {0, 0, 0};
+  int in_domain = -1;
+  EXPECT_EQ(perfpred_predict(model, job, seconds, &in_domain), PERFPRED_UNSTATED);
+  EXPECT_STREQ(perfpred_last_error(),
+               "train_images is not stated: network gpt2 has no data that it is usually trained on");
+  for (const double sec : seconds) EXPECT_TRUE(std::isnan(sec));
+  EXPECT_NE(in_domain, -1);
+  const double sizes[2] = {1, 2}, images[2] = {100, 200};
+  double expected[2] = {0, 0};
+  EXPECT_EQ(perfpred_predict_field(model, job, "batch_size", sizes, 2, nullptr, expected, nullptr), PERFPRED_UNSTATED);
+  EXPECT_THAT(perfpred_last_error(), HasSubstr("[0]: train_images is not stated"));
+  for (const double sec : expected) EXPECT_TRUE(std::isnan(sec));
+  EXPECT_EQ(perfpred_predict_field(model, job, "train_images", images, 2, nullptr, expected, nullptr), PERFPRED_OK);
+  EXPECT_NEAR(expected[1] / expected[0], 2, 1e-6);
+  EXPECT_EQ(perfpred_workload_set(job, "train_images", "50000"), PERFPRED_OK);
+  EXPECT_EQ(perfpred_predict(model, job, seconds, &in_domain), PERFPRED_OK) << perfpred_last_error();
+  const Json answer = Json::parse(forecast_of(model, R"({"network": "gpt2", "batch_size": 4, "device": "T4"})"));
+  EXPECT_TRUE(answer.at("time_sec").is_null());
+  EXPECT_NEAR(seconds[1], 12'500 * answer.at("step_sec").at("p50").get<double>(), 1e-6 * seconds[1]);
 }
 
 }  // namespace

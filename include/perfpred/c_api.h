@@ -23,6 +23,11 @@
  * of the whole with its 0, as snprintf does: where needed > capacity the text is cut off, and perfpred_last_text() has
  * the whole. A buffer may be NULL if its capacity is 0.
  *
+ * An epoch has no time where nobody stated its samples (train_images) and the network has no data that it is usually
+ * trained on: of language models and captured steps. Its seconds are then NaN, and the status of the job, or of a call
+ * without a status for each job, is PERFPRED_UNSTATED. perfpred_forecast() has the seconds of a step (step_sec), and
+ * null for those of an epoch.
+ *
  * Units. Times are seconds, of an epoch unless a name says otherwise; sizes are bytes; shares are fractions. p05, p50
  * and p95 are quantiles: a time lies between the first and the last with a probability of 90 %.
  *
@@ -44,7 +49,7 @@ typedef enum perfpred_status {
   PERFPRED_OK = 0,
   PERFPRED_FAILED = 1,      /* at run time: a full disk, no memory */
   PERFPRED_WRONG_INPUT = 2, /* a file, an option, a value, a handle: the caller can mend it */
-  PERFPRED_UNSTATED = 3     /* of one of many jobs: its answer rests on what nobody stated */
+  PERFPRED_UNSTATED = 3     /* the answer rests on what nobody stated: the samples of an epoch (train_images) */
 } perfpred_status;
 
 typedef struct perfpred_catalogue perfpred_catalogue; /* known devices */
@@ -147,8 +152,8 @@ PERFPRED_C_API void perfpred_workload_free(perfpred_workload* workload);
 
 /* ---- Predictions ---- */
 
-/* seconds: p05, p50, p95. in_domain: NULL, or set to 1, or to 0 for an extrapolation. Where runs of the workload's
- * group answer, nothing is allocated. */
+/* seconds: p05, p50, p95; NaN with PERFPRED_UNSTATED. in_domain: NULL, or set to 1, or to 0 for an extrapolation. Where
+ * runs of the workload's group answer, nothing is allocated. */
 PERFPRED_C_API int perfpred_predict(const perfpred_model* model, const perfpred_workload* workload, double seconds[3],
                                     int* in_domain);
 /* Seconds of an epoch that a run takes no longer than with the probability q, above 0 and below 1: of 0.05, 0.5 and

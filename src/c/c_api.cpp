@@ -265,6 +265,7 @@ void predict_all(const SharedModel& model, std::size_t count, ManyJobs::Job job,
   const auto& [place, why] = *refused.begin();
   const std::string message = fmt::format("[{}]: {}", place, why.error);
   if (why.status == JobStatus::failed) throw Error(message);
+  if (why.status == JobStatus::unstated) throw NotStated(message);
   throw InputError(message);
 }
 
@@ -321,6 +322,7 @@ Prediction predict_one(const TimeRegressor& regressor, const AskedWorkload& job)
   JobVariants variants(regressor);
   Prediction stated = variants.predict(job.workload);
   stated.time_sec = Unstated(variants, job.workload, stated, job.unstated).widen(stated.time_sec);
+  stated.time_sec = of_known_epoch(job.workload, stated.time_sec);
   return stated;
 }
 
@@ -574,6 +576,7 @@ int perfpred_predict(const perfpred_model* model, const perfpred_workload* workl
     seconds[1] = answer.time_sec.p50;
     seconds[2] = answer.time_sec.p95;
     if (in_domain != nullptr) *in_domain = answer.in_domain() ? 1 : 0;
+    if (!job->workload.knows_epoch()) throw NotStated(lacking_epoch(job->workload));
   });
 }
 
@@ -585,6 +588,7 @@ int perfpred_predict_quantile(const perfpred_model* model, const perfpred_worklo
     given(seconds, "seconds");
     const Prediction answer = asked->ask([&](const TimeRegressor& regressor) { return predict_one(regressor, *job); });
     *seconds = quantile(answer.time_sec, q);
+    if (!job->workload.knows_epoch()) throw NotStated(lacking_epoch(job->workload));
   });
 }
 

@@ -13,6 +13,11 @@
 
 namespace perfpred {
 
+/// An answer rests on what nobody stated.
+struct NotStated : InputError {
+  using InputError::InputError;
+};
+
 /// Keeps the calling thread's message. @param type  see perfpred_last_error_type() @returns the status
 int set_error(perfpred_status status, const char* type, const char* message) noexcept;
 
@@ -24,6 +29,8 @@ int guarded(const Body& body) noexcept {
     return PERFPRED_OK;
   } catch (const ModelError& error) {
     return set_error(PERFPRED_WRONG_INPUT, "ModelError", error.what());
+  } catch (const NotStated& error) {
+    return set_error(PERFPRED_UNSTATED, "InputError", error.what());
   } catch (const InputError& error) {
     return set_error(PERFPRED_WRONG_INPUT, "InputError", error.what());
   } catch (const std::bad_alloc&) {
