@@ -235,7 +235,7 @@ TEST(TimeRegressor, TheGroupThatAgreesInWhatMattersMostAnswers) {
       if (reason == DomainViolation::none || model.kind() != "hybrid") return;
       const std::vector<RejectedRun> refused = model.observe(std::vector<perfpred::Run>{run_of(asked, 1)});
       ASSERT_EQ(refused.size(), 1U);
-      EXPECT_EQ(refused[0].reason, to_string(reason));
+      EXPECT_THAT(refused[0].reason, ::testing::StartsWith(std::string(to_string(reason))));
     };
     expect(1, DomainViolation::none, [](Workload& w) { w.device = "a"; });
     expect(3, DomainViolation::none, [](Workload& w) { w.device = "b", w.precision = Precision::fp16; });

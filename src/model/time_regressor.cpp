@@ -444,15 +444,21 @@ void JobVariants::predict_all(const TimeRegressor& model, std::span<const Worklo
 
 void TimeRegressor::predict(std::span<const Workload> workloads, std::span<Prediction> predictions) const {
   if (workloads.size() != predictions.size()) throw Error("predict: as many predictions as workloads are needed");
-  JobVariants::predict_all(*this, workloads, predictions, [](std::size_t place) {
-    try {
-      throw;
-    } catch (const ModelError& error) {
-      throw ModelError(fmt::format("[{}]: {}", place, error.what()));
-    } catch (const InputError& error) {
-      throw InputError(fmt::format("[{}]: {}", place, error.what()));
-    }
+  std::size_t first = workloads.size();
+  std::exception_ptr why;
+  JobVariants::predict_all(*this, workloads, predictions, [&](std::size_t place) {
+    if (place >= first) return;
+    first = place;
+    why = std::current_exception();
   });
+  if (!why) return;
+  try {
+    std::rethrow_exception(why);
+  } catch (const ModelError& error) {
+    throw ModelError(fmt::format("[{}]: {}", first, error.what()));
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("[{}]: {}", first, error.what()));
+  }
 }
 
 std::vector<Prediction> TimeRegressor::predict(std::span<const Workload> workloads) const {
