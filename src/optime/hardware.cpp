@@ -82,13 +82,13 @@ bool is_at_least(const Device& better, const Device& other) {
   if (better.name == other.name || better.arch != other.arch || better.vendor != other.vendor) return false;
   constexpr std::array rates = {&Device::fp64_tflops,        &Device::fp32_tflops, &Device::tf32_tflops,
                                 &Device::bf16_tflops,        &Device::fp16_tflops, &Device::fp32_vector_tflops,
-                                &Device::fp16_vector_tflops, &Device::mem_gb,      &Device::mem_bw_gbs};
+                                &Device::fp16_vector_tflops, &Device::mem_bw_gbs};
   constexpr std::array limits = {&Device::l2_mb, &Device::sms, &Device::boost_mhz, &Device::tdp_w};
   const auto lacks_or_reaches = [&](auto column) {  // a rate that is missing does not exist
     return (better.*column).value_or(0) >= (other.*column).value_or(0);
   };
-  const auto reaches = [&](auto column) {  // a limit that is missing is not known
-    return (better.*column).has_value() == (other.*column).has_value() && lacks_or_reaches(column);
+  const auto reaches = [&](auto column) {  // a limit that is missing is not known, and parts nothing
+    return !(better.*column) || !(other.*column) || *(better.*column) >= *(other.*column);
   };
   return std::all_of(rates.begin(), rates.end(), lacks_or_reaches) &&
          std::all_of(limits.begin(), limits.end(), reaches);
@@ -187,7 +187,7 @@ double sustained_share(const Device& device, Precision precision, double peak) {
   if (sustained == 1) return 1;
   for (const Device& worse : built_in_devices().devices()) {
     const auto of_worse = worse.arch == device.arch ? worse.matrix_flops(precision) : std::nullopt;
-    if (!of_worse || !is_at_least(device, worse)) continue;
+    if (!of_worse || !clock_and_power(worse) || !is_at_least(device, worse)) continue;
     const double worse_peak = *of_worse / 1e12;
     sustained = std::clamp(worse_peak / peak * power_share_of(worse, worse_peak), sustained, 1.0);
   }
@@ -195,6 +195,23 @@ double sustained_share(const Device& device, Precision precision, double peak) {
 }
 
 }  // namespace
+
+Device with_power_limit(Device device, Precision precision) {
+  const auto clock = clock_of(device);
+  const auto flops = device.matrix_flops(precision);
+  if (device.kind != DeviceKind::gpu || device.tdp_w || !clock || !flops) return device;
+  std::optional<double> limit;
+  for (const Device& better : built_in_devices().devices()) {
+    const auto limits = better.arch == device.arch ? clock_and_power(better) : std::nullopt;
+    const auto of_better = limits ? better.matrix_flops(precision) : std::nullopt;
+    if (!of_better || !is_at_least(better, device)) continue;
+    const double own_draw = *clock * *clock * *flops, draw = limits->first * limits->first * *of_better;
+    const double watts = limits->second * own_draw / draw;
+    limit = std::min(limit.value_or(watts), watts);
+  }
+  device.tdp_w = limit;
+  return device;
+}
 
 Hardware hardware_of(const Device& device, Precision precision) {
   if (precision == Precision::unknown) {

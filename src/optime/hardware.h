@@ -31,9 +31,9 @@ struct Chip {
 };
 [[nodiscard]] Chip chip_of(const Device& device);
 
-/// Whether a device is another one of the same architecture, and at least as good in everything that the catalogue
-/// says of both. A peak that is missing does not exist; a cache, clock, power or number of multiprocessors that is
-/// missing is not known, so that nothing follows.
+/// Whether a device is another one of the same architecture, and at least as good in every rate of the catalogue, and
+/// in cache, clock, power and number of multiprocessors, where both are known. A peak that is missing does not exist.
+/// How much memory there is makes nothing faster.
 [[nodiscard]] bool is_at_least(const Device& better, const Device& other);
 
 /// The place of an architecture among NVIDIA's, from the oldest on; empty for another one's.
@@ -87,6 +87,11 @@ inline constexpr double usable_cache = 0.7;
 
 /// Logarithm of what a power_share() becomes where operands draw `draw` of the power that X stands for.
 [[nodiscard]] double log_share_at(double power_share, double draw);
+
+/// A GPU, with a power limit if none is stated: it draws as much of it as the devices of the catalogue that are at
+/// least as good, which share chips with it (an instance of a GPU, a superchip). As it was where there is no such
+/// device.
+[[nodiscard]] Device with_power_limit(Device device, Precision precision);
 
 /// @throws InputError naming the column that the device lacks, or that no real device has (megabytes for gigabytes);
 /// for the precision `unknown`
