@@ -90,6 +90,7 @@ std::vector<AskedRow> ModelRequests::of_options(const std::string& sweep) const 
     require(fields, "device");
   }
   if (sweep.empty()) {
+    if (!is_given(fields, "batch_size")) check_some(rows);  // what is wrong comes before what is missing
     require(fields, "batch_size");
     if (asked_network(bases_, {&fields}) == "cifar_cnn") {
       require(fields, "depth");

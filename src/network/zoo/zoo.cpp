@@ -131,8 +131,9 @@ std::string meant_network(std::string_view name) {
   nearest.offer("lstm", recurrent_example);
   nearest.offer("gru", fmt::format("{},cell=gru", recurrent_example));
   nearest.offer("rnn", fmt::format("{},cell=tanh", recurrent_example));
-  if (nearest.found()) return fmt::format(" (did you mean {}?)", *nearest.found());
   const std::string_view of_family = nearest_of_family(own);
+  const bool is_near = nearest.found() && (of_family.empty() || family_of(*nearest.found()) == family_of(own));
+  if (is_near) return fmt::format(" (did you mean {}?)", *nearest.found());
   return of_family.empty() ? "" : fmt::format(" (the nearest is {})", of_family);
 }
 
