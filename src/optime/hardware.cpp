@@ -194,22 +194,33 @@ double sustained_share(const Device& device, Precision precision, double peak) {
   return sustained;
 }
 
+/// W that a device of the same architecture draws at this one's peak and clock, and GHz of its own, if they are known.
+std::optional<std::pair<double, double>> limits_at(const Device& other, const Device& device, Precision precision,
+                                                   double flops) {
+  const auto limits = other.arch == device.arch ? clock_and_power(other) : std::nullopt;
+  const auto of_other = limits ? other.matrix_flops(precision) : std::nullopt;
+  if (!of_other) return std::nullopt;
+  const auto [clock, power] = *limits;
+  const double share = clock_of(device).value_or(clock) / clock;
+  return std::pair(power * share * share * flops / *of_other, clock);
+}
+
 }  // namespace
 
 Device with_power_limit(Device device, Precision precision) {
-  const auto clock = clock_of(device);
   const auto flops = device.matrix_flops(precision);
-  if (device.kind != DeviceKind::gpu || device.tdp_w || !clock || !flops) return device;
-  std::optional<double> limit;
-  for (const Device& better : built_in_devices().devices()) {
-    const auto limits = better.arch == device.arch ? clock_and_power(better) : std::nullopt;
-    const auto of_better = limits ? better.matrix_flops(precision) : std::nullopt;
-    if (!of_better || !is_at_least(better, device)) continue;
-    const double own_draw = *clock * *clock * *flops, draw = limits->first * limits->first * *of_better;
-    const double watts = limits->second * own_draw / draw;
-    limit = std::min(limit.value_or(watts), watts);
+  if (device.kind != DeviceKind::gpu || device.tdp_w || !flops) return device;
+  std::optional<std::pair<double, double>> least;  // watts, and GHz of the better device that leaves no more
+  double same_peak = 0;  // watts of a device with the same peak, of which this one may be more
+  for (const Device& other : built_in_devices().devices()) {
+    const auto limits = limits_at(other, device, precision, *flops);
+    if (!limits) continue;
+    if (is_at_least(other, device)) least = std::min(least.value_or(*limits), *limits);
+    if (other.matrix_flops(precision) == flops && is_at_least(device, other))
+      same_peak = std::max(same_peak, limits->first);
   }
-  device.tdp_w = limit;
+  if (least || same_peak > 0) device.tdp_w = std::max(least ? least->first : 0, same_peak);
+  if (least && !device.boost_mhz) device.boost_mhz = 1e3 * least->second;
   return device;
 }
 

@@ -89,8 +89,9 @@ inline constexpr double usable_cache = 0.7;
 [[nodiscard]] double log_share_at(double power_share, double draw);
 
 /// A GPU, with a power limit if none is stated: it draws as much of it as the devices of the catalogue that are at
-/// least as good, which share chips with it (an instance of a GPU, a superchip). As it was where there is no such
-/// device.
+/// least as good, which share chips with it (an instance of a GPU, a superchip), and at least what a device that is at
+/// most as good draws at the same peak. A clock that is not stated either is that of the better device. As it was where
+/// there is no such device.
 [[nodiscard]] Device with_power_limit(Device device, Precision precision);
 
 /// @throws InputError naming the column that the device lacks, or that no real device has (megabytes for gigabytes);
