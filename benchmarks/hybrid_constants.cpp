@@ -43,7 +43,8 @@ const std::vector<Constant> candidates = {
 /// Sum of absolute relative errors of the rows left out.
 double fold_error(const std::vector<AggregateRow>& rows, const Fold& fold, const HybridConstants& constants,
                   std::uint64_t seed) {
-  TrainingTable table{.rows = pick(rows, fold.train)};
+  TrainingTable table;
+  table.rows = pick(rows, fold.train);
   table.device = kind_on(table.rows.front().workload, DeviceCatalogue());
   table.seed = seed;
   const std::unique_ptr<RegressorModel> model = fit_hybrid(table, constants);

@@ -386,6 +386,19 @@ Prediction TimeRegressor::predict(const Workload& workload, const ResolvedDevice
   return state->finish(route, workload, route.group->model->predict(workload, step));
 }
 
+namespace {
+
+/// Behind the last of the neighbours that have a group together; of one without a group it is alone.
+/// @param routes  empty: refused
+std::size_t end_of_group(std::span<const std::optional<Route>> routes, std::size_t begin) {
+  std::size_t end = begin + 1;
+  if (!routes[begin] || routes[begin]->group == nullptr) return end;
+  while (end < routes.size() && routes[end] && routes[end]->group == routes[begin]->group) ++end;
+  return end;
+}
+
+}  // namespace
+
 void JobVariants::predict_all(const TimeRegressor& model, std::span<const Workload> workloads,
                               std::span<Prediction> predictions, const std::function<void(std::size_t)>& refused) {
   const TimeRegressor::Impl& impl = *model.impl_;
@@ -414,9 +427,8 @@ void JobVariants::predict_all(const TimeRegressor& model, std::span<const Worklo
                          : state->finish(*routes[i], one, group->model->predict(one, nullptr));
   };
   for (std::size_t begin = 0; begin < workloads.size();) {  // neighbours of one group go to its model together
-    std::size_t end = begin + 1;
     const Group* group = routes[begin] ? routes[begin]->group : nullptr;
-    while (group != nullptr && end < workloads.size() && routes[end] && routes[end]->group == group) ++end;
+    const std::size_t end = end_of_group(routes, begin);
     bool together = group != nullptr;
     if (together) {
       try {
