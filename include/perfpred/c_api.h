@@ -158,10 +158,10 @@ PERFPRED_C_API int perfpred_predict(const perfpred_model* model, const perfpred_
                                     int* in_domain);
 /* Seconds of an epoch that a run takes no longer than with the probability q, above 0 and below 1: of 0.05, 0.5 and
  * 0.95 those of perfpred_predict(). One run in twenty takes longer than p95, so a time limit wants 0.99 or more.
- * Otherwise the logarithm of the time is taken for Student's distribution with 4 degrees of freedom, scaled to p05
- * below its median and to p95 above. How often intervals hold the truth was checked at 90 %; 0.999 rests on this tail
- * (docs/predict.md, A time limit). Of a job of several epochs it is startup + epochs * seconds; perfpred_forecast()
- * with `quantiles` gives it. */
+ * Between and beyond these three the logarithm of the time is taken for Student's distribution with 4 degrees of
+ * freedom, scaled to p05 below its median and to p95 above. How often intervals hold the truth was checked at 90 %;
+ * 0.999 rests on this tail (docs/predict.md, A time limit). Of a job of several epochs it is startup + epochs *
+ * seconds; perfpred_forecast() with `quantiles` gives it. */
 PERFPRED_C_API int perfpred_predict_quantile(const perfpred_model* model, const perfpred_workload* workload, double q,
                                              double* seconds);
 /* `count` workloads; each array of quantiles may be NULL. One that cannot be predicted has NaN, and fails the call,
@@ -227,7 +227,7 @@ PERFPRED_C_API int perfpred_plan_columns(const perfpred_plan* plan, int64_t* cos
                                          int64_t* start_sec);
 /* Of each run the index of its device among those of the options, from 0: two devices of one name are told apart. */
 PERFPRED_C_API int perfpred_plan_devices(const perfpred_plan* plan, size_t* device);
-/* The name of a device, with its number where the options name it twice: "Tesla T4 #2"; "gpu1" of gpus; empty for the
+/* The name of a device, with its number where the options name it twice: "T4 #2"; "gpu1" of gpus; empty for the
  * only device where none is named. */
 PERFPRED_C_API int perfpred_plan_device_name(const perfpred_plan* plan, size_t device, char* buffer, size_t capacity,
                                              size_t* needed);

@@ -57,7 +57,8 @@ std::vector<std::string> what_is_left_out(const JobAnswer& answer) {
     lines.push_back(fmt::format("epoch, total and price: {} is not stated", epoch_fields(workload)));
   if (workload.compiled && answer.job.memory)
     lines.emplace_back(
-        "memory that torch.compile saves: the eager step's is given, an upper bound; a compiled one may need half");
+        "memory that torch.compile saves: the eager step's is given, an upper bound, of which a compiled one may need "
+        "half");
   if (std::ranges::find(answer.assumed, "padding") != answer.assumed.end())
     lines.emplace_back("texts of several lengths, which take more memory and time: padding=padded");
   return lines;

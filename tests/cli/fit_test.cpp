@@ -293,7 +293,8 @@ TEST(Fit, MemoryOfACompiledStepIsSaidToBeTheEagerOne) {
                                           "--device",  "T4",      "--train-images", "100000", "--padding", "packed"};
   const std::vector<std::string> compiled = with(eager, {"--compiled", "1"});
   const std::string line =
-      "memory that torch.compile saves: the eager step's is given, an upper bound; a compiled one may need half";
+      "memory that torch.compile saves: the eager step's is given, an upper bound, of which a compiled one may need "
+      "half";
   EXPECT_EQ(answer(compiled).at("memory"), answer(eager).at("memory"));
   EXPECT_EQ(answer(compiled).at("left_out"), Json::array({line}));
   EXPECT_EQ(answer(eager).at("left_out"), Json::array());
