@@ -136,7 +136,8 @@ TEST(TimeRegressor, ObservingOnACpuWithoutRatesSaysHowTheyAreMeasured) {
 /// Two runs that nobody gave a time stamp are two runs.
 TEST(TimeRegressor, RunsWithoutATimeStampAreNew) {
   TimeRegressor model = TimeRegressor::fit(made_up_rows());
-  perfpred::Run run = run_of(Workload::cifar_cnn(4, 64, 700), model.predict(Workload::cifar_cnn(4, 64, 700)).time_sec.p50);
+  perfpred::Run run =
+      run_of(Workload::cifar_cnn(4, 64, 700), model.predict(Workload::cifar_cnn(4, 64, 700)).time_sec.p50);
   EXPECT_TRUE(model.observe(std::vector<perfpred::Run>{run}).empty());
   EXPECT_EQ(model.observe(std::vector<perfpred::Run>{run}).size(), 1U) << "the same time stamp";
   run.timestamp_utc.clear();

@@ -17,8 +17,8 @@ inline constexpr std::string_view one_device_only =
 /// Lightning's. Case and punctuation do not count.
 [[nodiscard]] inline bool counts_devices(std::string_view name) {
   constexpr std::array<std::string_view, 15> names = {
-      "gpus",         "ngpus",       "numgpus",     "gpuspernode",  "gpuspertask",  "nodes",     "nnodes", "numnodes",
-      "nprocpernode", "nprocs",      "worldsize",   "numprocesses", "nummachines", "numdevices", "ntaskspernode"};
+      "gpus",         "ngpus",  "numgpus",   "gpuspernode",  "gpuspertask", "nodes",      "nnodes",       "numnodes",
+      "nprocpernode", "nprocs", "worldsize", "numprocesses", "nummachines", "numdevices", "ntaskspernode"};
   return std::find(names.begin(), names.end(), bare(name)) != names.end();
 }
 
