@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Computes the optima that tests/planner_figures_impl_test.cpp compares the planner with.
+"""Computes the optima that tests/planner_figures_test.cpp compares the planner with.
 
     scripts/planner_figures.py --out tests/data/planner_figures.csv --seconds 1
 
