@@ -280,7 +280,7 @@ TEST_F(CapturedStep, OfAModelsOwnRowsNeedsNoFolder) {
   const json by_step = answer({program("predict"), "--model", model, "--step", file, "--batch-size", "48"});
   EXPECT_TRUE(by_step["in_domain"]) << by_step;
   EXPECT_THAT(by_step["key"].get<std::string>(), HasSubstr(";train_images=1024;"));  // that of the rows
-  EXPECT_GT(by_step["time_sec"]["p50"], 1);
+  EXPECT_NEAR(by_step["time_sec"]["p50"], 1, 0.1);                                   // of an epoch, as in the rows
   EXPECT_EQ(answer({program("predict"), "--model", model, "--graphs", file, "--network", StepFile(file).name(),
                     "--batch-size", "48"}),
             by_step);

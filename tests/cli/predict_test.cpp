@@ -358,9 +358,17 @@ TEST_F(PredictProgram, ATableWithoutAFileGoesToStandardOutput) {
 std::vector<std::map<std::string, std::string>> rows_of(const std::string& path) {
   std::ifstream file(path);
   const auto fields_of = [](const std::string& line) {
-    std::vector<std::string> fields;
-    std::istringstream text(line + ",");
-    for (std::string field; std::getline(text, field, ',');) fields.push_back(field);
+    std::vector<std::string> fields(1);
+    bool is_quoted = false;
+    for (const char c : line) {
+      if (c == '"') {
+        is_quoted = !is_quoted;
+      } else if (c == ',' && !is_quoted) {
+        fields.emplace_back();
+      } else {
+        fields.back() += c;
+      }
+    }
     return fields;
   };
   std::string line;
