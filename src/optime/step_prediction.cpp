@@ -82,33 +82,27 @@ Layout layout_of(const OpGraph& step) {
   return convolved > all / 2 ? step.layout() : Layout::nchw;
 }
 
-/// What was measured of the device itself: is taken, or left out as of a device that nobody measured.
-enum class OwnMeasurements { taken, left_out };
-
 /// @param device  that is asked for, or the same with more of its limits
-StepDevice device_of(const LearnedModel& model, const StepQuestion& asked, const Device& device, Precision precision,
-                     OwnMeasurements own) {
+StepDevice device_of(const LearnedModel& model, const StepQuestion& asked, const Device& device, Precision precision) {
   StepDevice on = step_device(device, precision, StepArithmetic::as_graph);
   on.replays = asked.cuda_graph || is_compiled(asked.conditions);
-  if (own == OwnMeasurements::left_out || !model.devices.hold_for(asked.device, asked.precision))
-    on.matrix.name.clear();
+  if (!model.devices.hold_for(asked.device, asked.precision)) on.matrix.name.clear();
   return on;
 }
 
-Rates rates_for(const LearnedModel& model, const StepQuestion& asked, Precision precision, OwnMeasurements own) {
+Rates rates_for(const LearnedModel& model, const StepQuestion& asked, Precision precision) {
   const OpModelState& state = model.state;
   Rates rates;
   rates.precision = precision;
   rates.device = &asked.device;
-  rates.on = device_of(model, asked, asked.device, precision, own);
+  rates.on = device_of(model, asked, asked.device, precision);
   const std::string name = rates.on.matrix.name;
   if (const auto found = state.measured.rates.find({name, precision}); found != state.measured.rates.end())
     rates.layers = &found->second;
   rates.machine =
       known_machine(state.steps, {{}, name, precision, StepArithmetic::as_graph, layout_of(asked.step.graph())},
                     rates.on.chip, arithmetic_key(precision, rates.on, StepArithmetic::as_graph));
-  if (!rates.machine.measured)
-    rates.on = device_of(model, asked, with_power_limit(asked.device, precision), precision, own);
+  if (!rates.machine.measured) rates.on = device_of(model, asked, with_power_limit(asked.device, precision), precision);
   const bool family = knows_family(rates.on.matrix.family);
   rates.provenance = rates.machine.measured ? Provenance::probe
                      : family               ? Provenance::family
@@ -277,13 +271,13 @@ KernelTimes kernel_times(const LearnedModel& model, const OpGraph& step, const R
 
 /// Times again the products of operands in another type than the step's own, one by one: they are few.
 void time_others(const LearnedModel& model, const StepQuestion& asked, std::span<const StepKernel> kernels,
-                 OwnMeasurements own_measurements, KernelTimes& times) {
+                 KernelTimes& times) {
   std::map<Precision, Rates> others;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     const Precision own = precision_of(kernels[i], asked.precision);
     if (own == asked.precision) continue;
     auto known = others.find(own);
-    if (known == others.end()) known = others.emplace(own, rates_for(model, asked, own, own_measurements)).first;
+    if (known == others.end()) known = others.emplace(own, rates_for(model, asked, own)).first;
     const Rates& rates = known->second;
     StepKernel kernel = kernels[i];
     kernel.same_as = 0;
@@ -381,13 +375,13 @@ MachineEffects slopes_of(const Rates& rates, const StepFormula& formula, const s
 
 /// @param log_host  logarithm of the seconds in which the host dispatches an operator; empty: as expected of the device
 TimedStep timed(const LearnedModel& model, const StepQuestion& asked, const std::vector<StepKernel>& kernels,
-                std::optional<double> log_host, OwnMeasurements own = OwnMeasurements::taken) {
-  TimedStep step{rates_for(model, asked, asked.precision, own), {}, {}};
+                std::optional<double> log_host) {
+  TimedStep step{rates_for(model, asked, asked.precision), {}, {}};
   KnownMachine& machine = step.rates.machine;
   if (log_host) machine.effects.host = host_effect(machine.parameters, step.rates.on, *log_host);
   const StepFormula formula = step.rates.formula(machine.effects.host);
   step.times = kernel_times(model, asked.step.graph(), step.rates, formula, kernels);
-  time_others(model, asked, kernels, own, step.times);
+  time_others(model, asked, kernels, step.times);
   step.clocks = clocks_of(asked.step.graph(), step.rates, formula, kernels, step.times);
   return step;
 }
@@ -410,15 +404,6 @@ double in_order(const LearnedModel& model, const StepQuestion& asked, const std:
     const TimedStep there = timed(model, question, kernels, log_host(own.parameters, step.rates.on, own.effects.host));
     return there.rates.machine.measured ? std::optional(there.clocks.total_sec) : std::nullopt;
   });
-}
-
-/// half_width(), but no wider than if nobody had measured the device: to know more of it makes no answer less certain.
-double known_half_width(const LearnedModel& model, const StepQuestion& asked, const std::vector<StepKernel>& kernels,
-                        const TimedStep& here) {
-  const double own = half_width(asked.step.graph(), here, kernels);
-  if (asked.device.kind != DeviceKind::gpu || !here.rates.machine.measured || here.rates.layers != nullptr) return own;
-  const TimedStep like = timed(model, asked, kernels, std::nullopt, OwnMeasurements::left_out);
-  return std::min(own, half_width(asked.step.graph(), like, kernels));
 }
 
 /// The longest first.
@@ -473,7 +458,7 @@ StepAnswer predict_step(const LearnedModel& model, const StepQuestion& asked) {
   const std::vector<std::size_t> longest_first = by_length(times);
   StepAnswer answer;
   StepTime& time = answer.time;
-  time.sec = about(clocks.total_sec, known_half_width(model, asked, kernels, here));
+  time.sec = about(clocks.total_sec, half_width(step, here, kernels));
   time.device_sec = clocks.device_sec;
   time.host_sec = clocks.host_sec;
   time.in_layout = rates.machine.in_layout;
