@@ -29,7 +29,7 @@ trap 'rm -rf "$work"' EXIT
 dump() { abidw --exported-interfaces-only --headers-dir include/perfpred --drop-private-types --no-comp-dir-path --no-corpus-path --no-show-locs --no-parameter-names "$1"; }
 if [ "${2:-}" = --write ]; then
   dump "$1" >"$work/abi"
-  cp "$work/abi" $stored
+  sed "s|path='$PWD/|path='|" "$work/abi" >$stored
   exit 0
 fi
 abidiff --headers-dir2 include/perfpred --drop-private-types $stored "$1" && exit 0
