@@ -19,6 +19,7 @@ import torch
 
 import capture_zoo
 import perfpred
+from memory_peak import measured
 
 NETWORKS = (
     "torchvision resnet18, torchvision resnet50, torchvision vgg11, torchvision densenet121, torchvision mnasnet1_0, "
@@ -43,18 +44,6 @@ def on_cpu(data):
 
     arguments, options = data
     return [real(value) for value in arguments], {name: real(value) for name, value in options.items()}, made.values()
-
-
-def measured(step):
-    """Bytes that a step holds at its peak beyond what it finds."""
-    with torch.profiler.profile(profile_memory=True) as profile:
-        step()
-    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
-    held = peak = 0
-    for event in sorted(events, key=lambda e: e.start_ns()):
-        held += event.nbytes()
-        peak = max(peak, held)
-    return peak
 
 
 def estimated(inspect, step, execute):

@@ -17,6 +17,8 @@ import sys
 import torch
 import torchvision
 
+from memory_peak import measured
+
 NETWORKS = (
     "resnet18:64:16 resnet18:96:6 resnet18:32:8 resnet50:64:8 resnet50:224:2 "
     "cifar_cnn;depth=1;base_filters=8:32:32 cifar_cnn;depth=2;base_filters=4:32:64 "
@@ -46,25 +48,18 @@ def make(name):
     return getattr(torchvision.models, name)(**without)
 
 
-def peak(name, size, batch):
-    """Bytes of two training steps; the second holds the optimizer's state from its beginning."""
-    with torch.profiler.profile(profile_memory=True) as profile:
-        model = make(name).train()
-        optimizer = torch.optim.Adam(model.parameters(), fused=True)
-        images = torch.randn(batch, 3, size, size)
-        labels = torch.zeros(batch, dtype=torch.long)
-        for _ in range(2):
-            optimizer.zero_grad()
-            result = model(images)
-            loss = torch.nn.functional.cross_entropy(result, labels)
-            loss.backward()
-            optimizer.step()
-    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
-    held = most = 0
-    for event in sorted(events, key=lambda e: e.start_ns()):
-        held += event.nbytes()
-        most = max(most, held)
-    return most
+def train(name, size, batch):
+    """Two training steps; the second holds the optimizer's state from its beginning."""
+    model = make(name).train()
+    optimizer = torch.optim.Adam(model.parameters(), fused=True)
+    images = torch.randn(batch, 3, size, size)
+    labels = torch.zeros(batch, dtype=torch.long)
+    for _ in range(2):
+        optimizer.zero_grad()
+        result = model(images)
+        loss = torch.nn.functional.cross_entropy(result, labels)
+        loss.backward()
+        optimizer.step()
 
 
 def print_row(network, threads):
@@ -74,7 +69,7 @@ def print_row(network, threads):
     if child == 0:
         name, size, batch = network.split(":")
         torch.set_num_threads(threads)
-        held = peak(name, int(size), int(batch))
+        held = measured(lambda: train(name, int(size), int(batch)))
         sizes = name.replace(";", ":", 1).replace(";", ",")
         row = [sizes, size, batch, threads, torch.backends.cpu.get_cpu_capability(), held]
         csv.writer(sys.stdout, lineterminator="\n").writerow(row)
