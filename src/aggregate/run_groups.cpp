@@ -12,6 +12,7 @@
 #include "runs/disturbed.h"
 #include "statistics/quantiles.h"
 #include "text/hash.h"
+#include "text/nearest_name.h"
 #include "text/parse.h"
 
 namespace perfpred {
@@ -87,11 +88,10 @@ RunFigures figures_of(const Run& run, Aggregator::Label label) {
 /// Names of devices differ in more than capital letters.
 std::string with_small_device(std::string key) {
   constexpr std::string_view field = ";device=";
-  const std::size_t begin = std::min(key.find(field), key.size());
-  for (std::size_t i = std::min(begin + field.size(), key.size()); i < key.size() && key[i] != ';'; ++i) {
-    if (key[i] >= 'A' && key[i] <= 'Z') key[i] = static_cast<char>(key[i] - 'A' + 'a');
-  }
-  return key;
+  const std::size_t found = key.find(field);
+  if (found == std::string::npos) return key;
+  const std::size_t begin = found + field.size(), length = std::min(key.find(';', begin), key.size()) - begin;
+  return key.replace(begin, length, lower_case(std::string_view(key).substr(begin, length)));
 }
 
 }  // namespace

@@ -7,15 +7,17 @@
 
 namespace perfpred {
 
-std::string bare(std::string_view name) {
-  std::string text;
-  text.reserve(name.size());
-  for (const char c : name) {
-    const bool capital = c >= 'A' && c <= 'Z';
-    if (capital || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) {
-      text.push_back(capital ? static_cast<char>(c - 'A' + 'a') : c);
-    }
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
+  return lower;
+}
+
+std::string bare(std::string_view name) {
+  std::string text = lower_case(name);
+  std::erase_if(text, [](char c) { return (c < 'a' || c > 'z') && (c < '0' || c > '9'); });
   return text;
 }
 

@@ -9,6 +9,9 @@
 
 namespace perfpred {
 
+/// A text with its letters of ASCII in lower case, whatever the locale.
+[[nodiscard]] std::string lower_case(std::string_view text);
+
 /// The letters and digits of a name, in lower case: names that agree in them count as equal.
 [[nodiscard]] std::string bare(std::string_view name);
 

@@ -86,10 +86,7 @@ std::string spelt_as_in_zoo(std::string_view name) {
 
 /// A name without its author on the Hugging Face Hub, in lower case.
 std::string without_author(std::string_view name) {
-  std::string own(name.substr(name.find('/') == std::string_view::npos ? 0 : name.rfind('/') + 1));
-  std::transform(own.begin(), own.end(), own.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return own;
+  return lower_case(name.substr(name.find('/') == std::string_view::npos ? 0 : name.rfind('/') + 1));
 }
 
 /// The letters that a name begins with: `swin` of swin_t.
@@ -174,9 +171,7 @@ TrainingData usual_data(const TransformerDescription& network, bool of_file) {
 }  // namespace
 
 std::string canonical_network(std::string_view name) {
-  std::string lower(name);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  const std::string lower = lower_case(name);
   if (find(lower) != nullptr || is_cifar_cnn(lower)) return lower;
   if (const KnownNetwork* known = find_known_network(lower)) return std::string(known->name);
   if (!states_sizes(lower)) return spelt_as_in_zoo(lower);
