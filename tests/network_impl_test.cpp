@@ -417,7 +417,7 @@ TEST(Network, NamesTheNetworkThatWasMeant) {
         std::pair("efficientnet", " (did you mean efficientnet_b0?)"),
         std::pair("lstm", " (did you mean lstm:layers=2,hidden=650,vocab=10000?)"),
         std::pair("gru", " (did you mean lstm:layers=2,hidden=650,vocab=10000,cell=gru?)"),
-        std::pair("codellama/CodeLlama-34b-hf", " (did you mean codellama_7b?)"),
+        std::pair("codellama/codellama-34b-hf", " (did you mean codellama_7b?)"),
         std::pair("swin_tiny_patch4_window7_224.ms_in1k", " (the nearest is swin_t)"),
         std::pair("vit_base_patch16_224", " (the nearest is vit_b_16)"),
         std::pair("resnet50d", " (did you mean resnet50?)"), std::pair("yolov8n", ""), std::pair("t5_base", ""),

@@ -95,17 +95,19 @@ std::string_view family_of(std::string_view name) {
   return name.substr(0, static_cast<std::size_t>(end - name.begin()));
 }
 
-/// Of the networks of its family, the one whose name is nearest; empty without such a family.
+/// Of the networks of its family, the one whose name is nearest, and of several that begins most alike; empty without
+/// such a family.
 std::string_view nearest_of_family(std::string_view name) {
   constexpr std::size_t shortest = 3;
   const std::string_view family = family_of(name);
   if (family.size() < shortest) return "";
   std::string_view nearest;
-  std::size_t least = std::string::npos;
+  std::pair least(std::string::npos, std::ptrdiff_t{0});  // letters to change, and less those in common in front
   const auto offer = [&](std::string_view known) {
     if (family_of(known) != family) return;
-    if (const std::size_t distance = edit_distance(name, known); distance < least) {
-      least = distance;
+    const auto differs = std::mismatch(name.begin(), name.end(), known.begin(), known.end()).first;
+    if (const std::pair away(edit_distance(name, known), name.begin() - differs); away < least) {
+      least = away;
       nearest = known;
     }
   };
