@@ -111,14 +111,12 @@ void print_left_out(const RunPlan& plan) {
 }
 
 /// Of all devices together.
-std::string budget_text(const PlanTerms& terms, std::int64_t more) {
+std::string budget_text(const PlanTerms& terms) {
   const std::size_t n = terms.request.devices.size();
-  if (const auto same = terms.budget_sec())
-    return (n > 1 ? fmt::format("{} x ", n) : "") + std::to_string(*same + more);
+  if (const auto same = terms.budget_sec()) return (n > 1 ? fmt::format("{} x ", n) : "") + std::to_string(*same);
   std::string text;
-  for (const PlanDevice& device : terms.request.devices) {
-    text += (text.empty() ? "" : "+") + std::to_string(device.budget_sec + more);
-  }
+  for (const PlanDevice& device : terms.request.devices)
+    text += (text.empty() ? "" : "+") + std::to_string(device.budget_sec);
   return text;
 }
 
@@ -127,7 +125,7 @@ void print_text(const RunPlan& plan, const PlanTerms& terms) {
   const std::string proof =
       plan.status == PlanStatus::optimal ? "optimal" : "at most " + rounded_up(plan.upper_bound) + " is possible";
   std::printf("%zu of %zu runs, %lld of %s s, value %.10g (%s)\n", plan.runs.size(), plan.candidates,
-              static_cast<long long>(plan.cost_sec), budget_text(terms, 0).c_str(), plan.value, proof.c_str());
+              static_cast<long long>(plan.cost_sec), budget_text(terms).c_str(), plan.value, proof.c_str());
   if (price) fmt::print("price {:.2f}{}{}\n", *price, terms.currency().empty() ? "" : " ", terms.currency());
   print_rows(plan.runs, plan, true);
   print_out_of_domain(plan.runs);

@@ -19,7 +19,7 @@ enum class JobStatus {
   unstated,     ///< nobody stated the samples of an epoch (Workload::knows_epoch())
 };
 
-/// The prediction of one of many jobs, or why there is none.
+/// The prediction of one of many jobs, or the reason why it was not predicted.
 struct JobPrediction {
   JobStatus status = JobStatus::ok;
   std::string error = {};      ///< one line; empty if ok

@@ -189,7 +189,7 @@ class ManyJobs {
  public:
   using Job = std::function<ManyJob(std::size_t place)>;
 
-  /// @param job  gives one, or throws why there is none
+  /// @param job  makes the job of a place; what it throws is the reason why that job is not predicted
   ManyJobs(const TimeRegressor& model, Job job, const JobColumns& out)
       : model_(model), unstated_(model), job_(std::move(job)), out_(out) {}
 
