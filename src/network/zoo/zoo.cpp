@@ -37,7 +37,6 @@ const std::vector<ZooEntry>& zoo() {
 }
 
 bool is_transformer(std::string_view name) { return name.starts_with("transformer:"); }
-bool is_recurrent(std::string_view name) { return name.starts_with("lstm:"); }
 
 const ZooEntry* find(std::string_view name) {
   const auto found = std::lower_bound(zoo().begin(), zoo().end(), name,
@@ -183,6 +182,8 @@ std::string canonical_network(std::string_view name) {
     return lower;  // whoever builds it says what is wrong
   }
 }
+
+bool is_recurrent(std::string_view network) { return network.starts_with("lstm:"); }
 
 bool states_sizes(std::string_view network) {
   return is_transformer(network) || is_recurrent(network) || (is_cifar_cnn(network) && network != cifar_cnn_family);

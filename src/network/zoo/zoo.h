@@ -54,6 +54,9 @@ inline constexpr std::string_view recurrent_example = "lstm:layers=2,hidden=650,
 /// Whether a name states sizes: `cifar_cnn:...`, `transformer:...` or `lstm:...`.
 [[nodiscard]] bool states_sizes(std::string_view network);
 
+/// Whether a name states the sizes of a recurrent network: `lstm:layers=2,hidden=650,vocab=10000`.
+[[nodiscard]] bool is_recurrent(std::string_view network);
+
 /// A word language model: `lstm:layers=2,hidden=650,vocab=10000` and options (docs/networks.md).
 struct RecurrentSpec {
   std::int64_t layers = 0, hidden = 0, words = 0;
