@@ -146,8 +146,7 @@ void answer_of_step(benchmark::State& state, bool without_rows) {
   const TimeRegressor& model = without_rows ? standard : model_of_many(true);
   Workload workload = Workload::zoo("resnet50", 48);
   workload.device = "A100-SXM4-80GB";
-  const OpGraph step = workload.graph();
-  for (auto _ : state) benchmark::DoNotOptimize(model.predict(workload, &step));
+  for (auto _ : state) benchmark::DoNotOptimize(model.predict(workload));
 }
 
 void load_of_many(benchmark::State& state, bool all_networks) {

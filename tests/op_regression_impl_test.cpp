@@ -68,10 +68,7 @@ TEST(OpRegression, WithoutRunsAnswersAreTheOpModels) {
   EXPECT_NE(answer.provenance, Provenance::runs);
   EXPECT_TRUE(model.fitted_rows().empty());
   double sum = 0;
-  std::vector<TimeTerm> terms;
-  (void)model.predict(asked, nullptr, &terms);
-  for (const TimeTerm& term : terms) sum += term.sec;
-  EXPECT_EQ(model.breakdown(asked).size(), terms.size());
+  for (const TimeTerm& term : model.breakdown(asked)) sum += term.sec;
   EXPECT_NEAR(sum, answer.time_sec.p50, 1e-9 * sum);
   EXPECT_EQ(model.predict(std::vector<Workload>{asked})[0].time_sec.p50, answer.time_sec.p50);
 }
@@ -90,7 +87,7 @@ TEST(OpRegression, WithoutRunsAnIntervalIsTheOpModelsAlsoWhereTheDeviceWasNotMea
 
 PriorEpoch epoch_of(const OpPrior& prior, const Workload& workload) {
   static const DeviceCatalogue devices;
-  return prior.epoch(workload, devices.resolve(workload.device), nullptr);
+  return prior.epoch(workload, devices.resolve(workload.device));
 }
 
 TEST(OpRegression, WhatStepsOfANetworkTookElsewhereIsExpectedOfItInTheSamePrecision) {
@@ -192,12 +189,11 @@ TEST(OpRegression, ARowIsLearnedWhereTheOpModelHasAnAnswer) {
        {Precision::fp64, Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16, Precision::default_}) {
     Workload asked = job("squeezenet1_1", 1, "T4");
     asked.precision = precision;
-    const OpGraph step = asked.graph();
     for (const Device& device : devices.devices()) {
       asked.device = device.name;
       bool answers = true;
       try {
-        (void)prior.epoch(asked, devices.resolve(asked.device), &step);
+        (void)prior.epoch(asked, devices.resolve(asked.device));
       } catch (const InputError&) {
         answers = false;
       }
@@ -399,7 +395,7 @@ TEST(OpRegression, OfManyRowsTheNearestTellNearlyWhatAllDo) {
     const double away = 0.2 + 0.1 * normal(random);
     for (std::int64_t batch = 1; batch <= 64; batch *= 2) {
       const Workload measured = job(std::string(network).c_str(), batch, "T4");
-      const double expected = regression.estimate(measured, devices.resolve(measured.device), nullptr).log_sec;
+      const double expected = regression.estimate(measured, devices.resolve(measured.device)).log_sec;
       rows.push_back(row_of(measured, std::exp(expected + away + 0.02 * normal(random))));
     }
   }
@@ -439,7 +435,7 @@ TEST(OpRegression, OfManyRowsTheNearestTellNearlyWhatAllDo) {
   }
   const JointNormal joint = regression.joint(asked, devices);
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    const OpRegression::Estimate estimate = regression.estimate(asked[i], devices.resolve(asked[i].device), nullptr);
+    const OpRegression::Estimate estimate = regression.estimate(asked[i], devices.resolve(asked[i].device));
     const OpInput input(asked[i], estimate.prior.deviation(), estimate.prior.features, estimate.prior.slopes);
     Eigen::VectorXd shared(n);
     for (Eigen::Index k = 0; k < n; ++k) shared[k] = spread.covariance(input, known[static_cast<std::size_t>(k)].input);

@@ -174,8 +174,8 @@ TEST(ResidualPosterior, AModelOfManyRowsAnswersLearnsAndIsReadBack) {
   const JointNormal joint = model->joint(asked);
   for (std::size_t i = 0; i < asked.size(); ++i) {
     EXPECT_NEAR(answers[i].p50 / made_up_time(asked[i], 0), 1, 0.01);
-    EXPECT_TRUE(same(model->predict(asked[i], nullptr), answers[i]));
-    EXPECT_TRUE(same(read->predict(asked[i], nullptr), answers[i]));
+    EXPECT_TRUE(same(model->predict(asked[i]), answers[i]));
+    EXPECT_TRUE(same(read->predict(asked[i]), answers[i]));
     EXPECT_NEAR(std::exp(joint.mean[static_cast<Eigen::Index>(i)]), answers[i].p50, 1e-9 * answers[i].p50);
   }
   AggregateRow seen = rows.front();
@@ -183,7 +183,7 @@ TEST(ResidualPosterior, AModelOfManyRowsAnswersLearnsAndIsReadBack) {
   seen.avg_time_mean = 1.02 * answers[1].p50;
   const LearnResult learnt = model->learn(std::span(&seen, 1), std::vector<double>{0});
   ASSERT_EQ(learnt.rejected[0], std::nullopt);
-  EXPECT_GT(learnt.model->predict(asked[1], nullptr).p50, answers[1].p50);
+  EXPECT_GT(learnt.model->predict(asked[1]).p50, answers[1].p50);
 }
 
 }  // namespace

@@ -18,7 +18,6 @@ namespace perfpred {
 
 class OpTimeModel;
 class JobVariants;
-struct PredictedSteps;
 
 /// How a regressor is fitted.
 struct FitOptions {
@@ -79,13 +78,10 @@ class PERFPRED_API TimeRegressor {
 
   /// Of a workload that does not know its epoch (Workload::knows_epoch()) the seconds are NaN; forecast() has those of
   /// its steps. joint() takes the samples that its key has.
-  /// @param step       workload.graph() if the caller has it, so that it is not made again
-  /// @param breakdown  set to what breakdown() returns, if it is not null
   /// @throws InputError if the workload is invalid, if its network has no graph, or if no run and no specification
   /// tells anything about its device, this machine's CPU before set_cpu() included. Nothing is measured: equal models
   /// give equal answers
-  [[nodiscard]] Prediction predict(const Workload& workload, const OpGraph* step = nullptr,
-                                   std::vector<TimeTerm>* breakdown = nullptr) const;
+  [[nodiscard]] Prediction predict(const Workload& workload) const;
 
   /// Predicts many workloads, faster than one by one.
   /// @throws InputError as predict(workload); Error if the sizes differ
@@ -102,9 +98,8 @@ class PERFPRED_API TimeRegressor {
 
   /// The median prediction by physical cause; the parts add up to p50. Empty for kinds other than hybrid. Of the op
   /// model: the wait for the host, the ten operators that take longest, and the others.
-  /// @param step  as for predict()
   /// @throws InputError as predict(workload)
-  [[nodiscard]] std::vector<TimeTerm> breakdown(const Workload& workload, const OpGraph* step = nullptr) const;
+  [[nodiscard]] std::vector<TimeTerm> breakdown(const Workload& workload) const;
 
   /// Corrects later predictions by finished runs (hybrid), all but those that it rejects: outliers, failed runs, runs
   /// that were observed before (same key and time stamp), and runs whose network or device the model cannot describe. A
@@ -144,11 +139,6 @@ class PERFPRED_API TimeRegressor {
 
  private:
   friend JobVariants;
-  /// @param known  what workload.device means in devices(); null: it is looked up if no run tells the time
-  /// @param steps  those that were predicted on that device; may be null
-  [[nodiscard]] Prediction predict(const Workload& workload, const ResolvedDevice* known, const OpGraph* step,
-                                   std::vector<TimeTerm>* breakdown, PredictedSteps* steps) const;
-
   struct Impl;
   explicit TimeRegressor(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

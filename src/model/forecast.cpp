@@ -156,10 +156,10 @@ std::optional<std::int64_t> find_largest_batch(const Workload& workload, const D
 }
 
 /// Memory, utilisation, and the bound where the breakdown did not say it.
-void add_limits(Forecast& job, const OpGraph& neutral, const OpGraph* of_file, const Device& device,
-                const Workload& workload, const JobTerms& terms) {
+void add_limits(Forecast& job, const OpGraph& neutral, const Device& device, const Workload& workload,
+                const JobTerms& terms) {
   if (const std::optional<TrainingJob> training = TrainingJob::of(workload, device)) {
-    job.memory = estimate_memory(*step_in_memory(workload, device.kind, of_file), *training);
+    job.memory = estimate_memory(*step_in_memory(workload, device.kind), *training);
     job.verdict = job.memory->verdict(device, terms.reserved_by_others);
     if (job.verdict) {
       job.usable_bytes = std::max<std::int64_t>(*device.usable_bytes() - terms.reserved_by_others, 0);
@@ -171,7 +171,7 @@ void add_limits(Forecast& job, const OpGraph& neutral, const OpGraph* of_file, c
       workload.checkpoint > 0 ? at_peak_of(without_checkpoints(workload)->graph()) : at_peak_of(neutral);
   if (at_peak) job.mfu = *at_peak * share_of_step(workload) / job.step_sec.p50;
   if (job.bound) return;
-  const std::shared_ptr<const ExecutedStep> step = executed_step(workload, device.kind, of_file);
+  const std::shared_ptr<const ExecutedStep> step = executed_step(workload, device.kind);
   if (const auto limits = limits_if_known(device, *step, workload.precision)) job.bound = limits->bound;
 }
 
@@ -193,16 +193,13 @@ double quantile(const Quantiles& q, double probability) {
 Forecast forecast(const TimeRegressor& model, const Workload& asked, const JobTerms& terms) {
   check(terms);
   const Workload workload = with_a_step(asked);
-  const bool of_a_file = is_file_network(workload.network);
   // Runs of a file's network answer without its graph; whoever asks an op model is told that it is missing.
-  const bool has_step = !of_a_file || find_graph(workload).has_value();
+  const bool has_step = !is_file_network(workload.network) || find_graph(workload).has_value();
   const std::shared_ptr<const ExecutedStep> written =
       has_step ? executed_step(workload, DeviceKind::other) : std::shared_ptr<const ExecutedStep>();
-  const OpGraph* of_file = of_a_file && written ? &written->graph() : nullptr;  // such steps are not kept
   const ResolvedDevice device = model.devices().resolve(workload.device);
-  std::vector<TimeTerm> breakdown;
-  JobVariants variants(model, &device, of_file);
-  Prediction prediction = variants.predict(workload, &breakdown);
+  JobVariants variants(model, device);
+  auto [prediction, breakdown] = variants.explain(workload);
   const Unstated unstated(variants, workload, prediction, terms.unstated);
   prediction.time_sec = unstated.widen(prediction.time_sec);
   Forecast job;
@@ -236,7 +233,7 @@ Forecast forecast(const TimeRegressor& model, const Workload& asked, const JobTe
   } else if (device.device != nullptr) {
     on = *device.device;
   }
-  add_limits(job, step, of_file, on, workload, terms);
+  add_limits(job, step, on, workload, terms);
   return job;
 }
 

@@ -35,14 +35,14 @@ void FitControl::check() const {
 }
 
 void RegressorModel::predict(std::span<const Workload> workloads, std::span<Quantiles> out) const {
-  for (std::size_t i = 0; i < workloads.size(); ++i) out[i] = predict(workloads[i], nullptr);
+  for (std::size_t i = 0; i < workloads.size(); ++i) out[i] = predict(workloads[i]);
 }
 
 JointNormal RegressorModel::joint(std::span<const Workload> workloads) const {
   const auto n = static_cast<Eigen::Index>(workloads.size());
   JointNormal joint{Eigen::VectorXd(n), Eigen::MatrixXd::Zero(n, n)};
   for (Eigen::Index i = 0; i < n; ++i) {
-    const Quantiles quantiles = predict(workloads[static_cast<std::size_t>(i)], nullptr);
+    const Quantiles quantiles = predict(workloads[static_cast<std::size_t>(i)]);
     joint.mean[i] = std::log(quantiles.p50);
     const double deviation = log_deviation(quantiles);
     joint.covariance(i, i) = deviation * deviation;
@@ -55,7 +55,7 @@ JointNormal RegressorModel::joint(std::span<const Workload> workloads) const {
   return joint;
 }
 
-std::vector<TimeTerm> RegressorModel::breakdown(const Workload&, const OpGraph*) const { return {}; }
+std::vector<TimeTerm> RegressorModel::breakdown(const Workload&) const { return {}; }
 
 LearnResult RegressorModel::learn(std::span<const AggregateRow>, std::span<const double>) const {
   throw Error("this kind does not learn");

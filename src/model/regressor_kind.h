@@ -57,11 +57,11 @@ class RegressorModel {
  public:
   virtual ~RegressorModel() = default;
 
-  /// Quantiles of seconds per epoch. @param step  workload.graph(), or null if it has not been made
-  [[nodiscard]] virtual Quantiles predict(const Workload& workload, const OpGraph* step) const = 0;
+  /// Quantiles of seconds per epoch.
+  [[nodiscard]] virtual Quantiles predict(const Workload& workload) const = 0;
   virtual void predict(std::span<const Workload> workloads, std::span<Quantiles> out) const;
   [[nodiscard]] virtual JointNormal joint(std::span<const Workload> workloads) const;
-  [[nodiscard]] virtual std::vector<TimeTerm> breakdown(const Workload& workload, const OpGraph* step) const;
+  [[nodiscard]] virtual std::vector<TimeTerm> breakdown(const Workload& workload) const;
 
   /// A copy that has learnt measured rows; each is judged by this model. Only for kinds that learn.
   /// @param stated  for each row the half width of the 90 % interval of log time that the regressor stated, where this

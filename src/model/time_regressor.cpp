@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -279,6 +280,12 @@ struct TimeRegressor::Impl {
                                  device->name, device->vendor, device->arch));
   }
 
+  /// @param known     what the workload's device means; without one it is looked up where no runs answer
+  /// @param steps     those that were predicted on that device, to which new ones are added
+  /// @param explains  whether it says the parts, too
+  [[nodiscard]] ExplainedPrediction predict(const Workload& workload, const std::optional<ResolvedDevice>& known,
+                                            PredictedSteps& steps, bool explains) const;
+
   /// @param given  to which the op model's own devices are added
   Impl(std::unique_ptr<const ModelState> first, const DeviceCatalogue& given)
       : kind(*first->kind),
@@ -360,30 +367,44 @@ TimeRegressor TimeRegressor::from_text(std::string_view text, const DeviceCatalo
   }
 }
 
-Prediction TimeRegressor::predict(const Workload& workload, const OpGraph* step,
-                                  std::vector<TimeTerm>* breakdown) const {
-  Prediction prediction = predict(workload, nullptr, step, breakdown, nullptr);
+Prediction TimeRegressor::predict(const Workload& workload) const {
+  Prediction prediction = JobVariants(*this).predict(workload);
   prediction.time_sec = of_known_epoch(workload, prediction.time_sec);
-  if (breakdown != nullptr && !workload.knows_epoch()) {
-    for (TimeTerm& term : *breakdown) term.sec = prediction.time_sec.p50;
-  }
   return prediction;
 }
 
-Prediction TimeRegressor::predict(const Workload& workload, const ResolvedDevice* known, const OpGraph* step,
-                                  std::vector<TimeTerm>* breakdown, PredictedSteps* steps) const {
-  impl_->check(workload, known);
-  const auto state = impl_->state.read();
-  const auto own = state->own_route(workload);
-  const ResolvedDevice device = own ? ResolvedDevice{} : known != nullptr ? *known : impl_->device_of(workload);
-  const Route route = own ? *own : state->route(workload, device);
+std::vector<TimeTerm> TimeRegressor::breakdown(const Workload& workload) const {
+  std::vector<TimeTerm> terms = JobVariants(*this).explain(workload).breakdown;
+  if (workload.knows_epoch()) return terms;
+  for (TimeTerm& term : terms) term.sec = std::numeric_limits<double>::quiet_NaN();
+  return terms;
+}
+
+ExplainedPrediction TimeRegressor::Impl::predict(const Workload& workload, const std::optional<ResolvedDevice>& known,
+                                                 PredictedSteps& steps, bool explains) const {
+  check(workload, known ? &*known : nullptr);
+  const auto from = state.read();
+  const auto own = from->own_route(workload);
+  const ResolvedDevice device = own ? ResolvedDevice{} : known ? *known : device_of(workload);
+  const Route route = own ? *own : from->route(workload, device);
+  ExplainedPrediction answer;
   if (route.group == nullptr) {
-    const OpRegression::Estimate estimate = state->ops->estimate(workload, device, step, steps);
-    if (breakdown != nullptr) *breakdown = breakdown_of(estimate.prior, std::exp(estimate.log_sec));
-    return state->finish(route, estimate);
+    const OpRegression::Estimate estimate = from->ops->estimate(workload, device, &steps);
+    if (explains) answer.breakdown = breakdown_of(estimate.prior, std::exp(estimate.log_sec));
+    answer.prediction = from->finish(route, estimate);
+  } else {
+    if (explains) answer.breakdown = route.group->model->breakdown(workload);
+    answer.prediction = from->finish(route, workload, route.group->model->predict(workload));
   }
-  if (breakdown != nullptr) *breakdown = route.group->model->breakdown(workload, step);
-  return state->finish(route, workload, route.group->model->predict(workload, step));
+  return answer;
+}
+
+Prediction JobVariants::predict(const Workload& variant) {
+  return model_.impl_->predict(variant, device_, steps_, false).prediction;
+}
+
+ExplainedPrediction JobVariants::explain(const Workload& variant) {
+  return model_.impl_->predict(variant, device_, steps_, true);
 }
 
 namespace {
@@ -423,8 +444,8 @@ void JobVariants::predict_all(const TimeRegressor& model, std::span<const Worklo
     const Workload& one = workloads[i];
     const Group* group = routes[i]->group;
     predictions[i] = group == nullptr
-                         ? state->finish(*routes[i], state->ops->estimate(one, impl.device_of(one), nullptr))
-                         : state->finish(*routes[i], one, group->model->predict(one, nullptr));
+                         ? state->finish(*routes[i], state->ops->estimate(one, impl.device_of(one)))
+                         : state->finish(*routes[i], one, group->model->predict(one));
   };
   for (std::size_t begin = 0; begin < workloads.size();) {  // neighbours of one group go to its model together
     const Group* group = routes[begin] ? routes[begin]->group : nullptr;
@@ -516,12 +537,6 @@ JointPrediction TimeRegressor::joint(std::span<const Workload> workloads) const 
     covariance(places, places) = part.covariance;
   }
   return joint;
-}
-
-std::vector<TimeTerm> TimeRegressor::breakdown(const Workload& workload, const OpGraph* step) const {
-  std::vector<TimeTerm> breakdown;
-  (void)predict(workload, step, &breakdown);
-  return breakdown;
 }
 
 std::vector<RejectedRun> TimeRegressor::observe(std::span<const Run> runs) {

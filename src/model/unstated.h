@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,19 +22,22 @@ namespace perfpred {
 /// Seconds of an epoch; NaN where the workload does not know it.
 [[nodiscard]] Quantiles of_known_epoch(const Workload& workload, const Quantiles& sec);
 
-/// Asks a model for one job and variants of it on its device; what their steps share is predicted once.
+/// A prediction and its parts by cause, TimeRegressor::breakdown().
+struct ExplainedPrediction {
+  Prediction prediction;
+  std::vector<TimeTerm> breakdown;
+};
+
+/// Asks a model for one job and variants of it on its device; what their steps share is predicted once. Seconds are
+/// those of the samples that a workload's key has, whether or not it knows its epoch.
 class JobVariants {
  public:
-  /// @param device  what the job's device means to the model; null: it is looked up where no runs answer
-  /// @param step    graph() of the job's file, if the caller has it
-  explicit JobVariants(const TimeRegressor& model, const ResolvedDevice* device = nullptr,
-                       const OpGraph* step = nullptr)
-      : model_(model), device_(device), step_(step) {}
+  /// @param device  what the job's device means to the model; without one it is looked up where no runs answer
+  explicit JobVariants(const TimeRegressor& model, std::optional<ResolvedDevice> device = {})
+      : model_(model), device_(std::move(device)) {}
 
-  /// @param breakdown  as for TimeRegressor::predict()
-  [[nodiscard]] Prediction predict(const Workload& variant, std::vector<TimeTerm>* breakdown = nullptr) {
-    return model_.predict(variant, device_, step_, breakdown, &steps_);
-  }
+  [[nodiscard]] Prediction predict(const Workload& variant);
+  [[nodiscard]] ExplainedPrediction explain(const Workload& variant);
 
   /// TimeRegressor::predict() of many workloads; of one that has no prediction `refused` gets the place, while its
   /// exception is handled.
@@ -42,8 +46,7 @@ class JobVariants {
 
  private:
   const TimeRegressor& model_;
-  const ResolvedDevice* device_;
-  const OpGraph* step_;
+  std::optional<ResolvedDevice> device_;
   PredictedSteps steps_;
 };
 

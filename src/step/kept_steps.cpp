@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/kept_steps.h"
 
+#include <perfpred/error.h>
+#include <perfpred/step_file.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "step/graph_folder.h"
+#include "step/op_rules.h"
 #include "step/step_growth.h"
 #include "workload/workload_columns.h"
 
@@ -28,6 +34,18 @@ Workload what_is_executed(Workload workload) {
   return workload;
 }
 
+/// What a step of a file rests on besides its workload.
+struct FileState {
+  std::optional<StepFile> file;  ///< none: of a network of the zoo
+  std::uint64_t rules = 0;       ///< rule_changes()
+  friend bool operator==(const FileState&, const FileState&) = default;
+};
+
+FileState file_state(const Workload& workload) {
+  if (!is_file_network(workload.network)) return {};
+  return {find_graph(workload), rule_changes()};
+}
+
 /// DeviceKind::other asks for the graph as it is written.
 bool compiles(const Workload& workload, DeviceKind device) {
   return device != DeviceKind::other && is_compiled(workload);
@@ -35,14 +53,15 @@ bool compiles(const Workload& workload, DeviceKind device) {
 
 class KeptStep {
  public:
-  KeptStep(Workload executed, std::int64_t batch, ExecutedStep step)
+  KeptStep(Workload executed, FileState file, std::int64_t batch, ExecutedStep step)
       : executed_(std::move(executed)),
+        file_(std::move(file)),
         device_(step.device()),
         batch_(batch),
         step_(std::make_shared<ExecutedStep>(std::move(step))) {}
 
-  [[nodiscard]] bool is_of(const Workload& executed, DeviceKind device) const {
-    return device_ == device && executed_ == executed;
+  [[nodiscard]] bool is_of(const Workload& executed, const FileState& file, DeviceKind device) const {
+    return device_ == device && executed_ == executed && file_ == file;
   }
 
   [[nodiscard]] std::int64_t batch() const { return batch_; }
@@ -50,7 +69,14 @@ class KeptStep {
 
   [[nodiscard]] std::shared_ptr<const ExecutedStep> of(const Workload& asked) {
     if (asked.batch_size == batch_) return step_;
-    if (!was_compared_) find_growth(asked);
+    if (!was_compared_) {
+      was_compared_ = true;
+      try {
+        find_growth(asked);
+      } catch (const InputError&) {  // a step that was captured at one batch size, or has no other as near or as far
+        growth_.reset();
+      }
+    }
     if (growth_ && asked.batch_size <= largest_) {
       asked.validate();
       if (step_.use_count() > 1) step_ = std::make_shared<ExecutedStep>(*step_);
@@ -72,7 +98,6 @@ class KeptStep {
   /// sizes in a row has whole blocks for each sample; if it still is at a far larger one, nothing was rounded.
   void find_growth(const Workload& asked) {
     constexpr std::int64_t far = 1'000'003;
-    was_compared_ = true;
     if (batch_ >= far) return;
     const std::int64_t near = batch_ > 2 ? batch_ - 1 : batch_ + 1;
     std::optional<StepGrowth> growth = StepGrowth::between(*step_, batch_, made(asked, near), near);
@@ -84,6 +109,7 @@ class KeptStep {
   }
 
   Workload executed_;
+  FileState file_;
   DeviceKind device_;
   std::int64_t batch_;
   std::shared_ptr<ExecutedStep> step_;
@@ -100,15 +126,12 @@ std::vector<KeptStep>& kept_steps() {
 
 }  // namespace
 
-std::shared_ptr<const ExecutedStep> executed_step(const Workload& workload, DeviceKind device, const OpGraph* at_hand) {
-  if (at_hand != nullptr || is_file_network(workload.network)) {
-    OpGraph graph = at_hand != nullptr ? *at_hand : workload.graph();
-    return std::make_shared<const ExecutedStep>(execute(std::move(graph), device, compiles(workload, device)));
-  }
+std::shared_ptr<const ExecutedStep> executed_step(const Workload& workload, DeviceKind device) {
   std::vector<KeptStep>& kept = kept_steps();
   Workload executed = what_is_executed(workload);
+  FileState file = file_state(workload);
   const auto find = [&](DeviceKind on) {
-    return std::find_if(kept.begin(), kept.end(), [&](const KeptStep& one) { return one.is_of(executed, on); });
+    return std::find_if(kept.begin(), kept.end(), [&](const KeptStep& one) { return one.is_of(executed, file, on); });
   };
   if (const auto found = find(device); found != kept.end()) {
     std::rotate(kept.begin(), found, found + 1);
@@ -117,7 +140,7 @@ std::shared_ptr<const ExecutedStep> executed_step(const Workload& workload, Devi
   const auto written = find(DeviceKind::other);
   const bool is_written = written != kept.end() && written->batch() == workload.batch_size;
   ExecutedStep step = execute(is_written ? written->graph() : workload.graph(), device, compiles(workload, device));
-  kept.insert(kept.begin(), KeptStep(std::move(executed), workload.batch_size, std::move(step)));
+  kept.insert(kept.begin(), KeptStep(std::move(executed), std::move(file), workload.batch_size, std::move(step)));
   // The one that was asked for comes beside them; if it is larger than all of them may be, it takes their room.
   std::size_t ops = std::max(kept.front().graph().ops().size(), max_kept_ops) - max_kept_ops;
   const auto beyond = std::find_if(kept.begin() + 1, kept.end(), [&](const KeptStep& one) {
@@ -127,9 +150,9 @@ std::shared_ptr<const ExecutedStep> executed_step(const Workload& workload, Devi
   return kept.front().of(workload);
 }
 
-std::shared_ptr<const ExecutedStep> step_in_memory(Workload workload, DeviceKind device, const OpGraph* at_hand) {
+std::shared_ptr<const ExecutedStep> step_in_memory(Workload workload, DeviceKind device) {
   workload.compiled = false;
-  return executed_step(workload, device, at_hand);
+  return executed_step(workload, device);
 }
 
 }  // namespace perfpred

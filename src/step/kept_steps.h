@@ -9,15 +9,13 @@ namespace perfpred {
 
 /// execute(workload.graph(), device, is_compiled(workload)); of DeviceKind::other the graph itself. Each thread keeps
 /// the steps that it asked for last: asked for one again, it gets the same one, and of another batch size the same one
-/// re-sized, if the step grows with its batch alone (StepGrowth). A file's steps are not kept.
-/// @param at_hand  a graph to execute in place of the workload's own, or null
+/// re-sized, if the step grows with its batch alone (StepGrowth). A file's step is kept until its file is read anew or a
+/// rule of operators changes.
 /// @throws InputError as Workload::graph()
-[[nodiscard]] std::shared_ptr<const ExecutedStep> executed_step(const Workload& workload, DeviceKind device,
-                                                                const OpGraph* at_hand = nullptr);
+[[nodiscard]] std::shared_ptr<const ExecutedStep> executed_step(const Workload& workload, DeviceKind device);
 
 /// The step whose tensors a job's memory is estimated from: executed_step(), eager where torch.compile runs it, of
 /// which no rule says what it saves.
-[[nodiscard]] std::shared_ptr<const ExecutedStep> step_in_memory(Workload workload, DeviceKind device,
-                                                                 const OpGraph* at_hand = nullptr);
+[[nodiscard]] std::shared_ptr<const ExecutedStep> step_in_memory(Workload workload, DeviceKind device);
 
 }  // namespace perfpred

@@ -20,6 +20,7 @@ namespace perfpred {
 namespace {
 
 std::shared_mutex rules_mutex;
+std::atomic<std::uint64_t> changes = 0;
 struct RegisteredRule {
   std::shared_ptr<const OpRule> rule;
   std::atomic<bool> used = false;
@@ -46,7 +47,10 @@ void register_op(const std::string& name, OpCount flops, OpCount bytes, bool pro
       checked(name, "FLOPs", std::move(flops)), bytes ? checked(name, "bytes", std::move(bytes)) : nullptr, product});
   const std::unique_lock lock(rules_mutex);
   rules()[name].rule = std::move(rule);
+  ++changes;
 }
+
+std::uint64_t rule_changes() { return changes; }
 
 std::shared_ptr<const OpRule> registered_rule(const std::string& name) {
   const std::shared_lock lock(rules_mutex);

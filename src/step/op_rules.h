@@ -3,6 +3,7 @@
 #include <perfpred/op_graph.h>
 #include <perfpred/op_rule_registry.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -20,6 +21,9 @@ struct OpRule {
 
 /// The rule that register_op() gave to an operator, else that of data/op_rules.txt, or null.
 [[nodiscard]] PERFPRED_API std::shared_ptr<const OpRule> registered_rule(const std::string& name);
+
+/// How often register_op() was called: a graph of a file is as it was made while this does not change.
+[[nodiscard]] PERFPRED_API std::uint64_t rule_changes();
 
 /// That of data/op_rules.txt, or null.
 [[nodiscard]] std::shared_ptr<const OpRule> known_rule(const std::string& name);

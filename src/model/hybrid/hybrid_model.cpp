@@ -97,8 +97,8 @@ void HybridModel::prepare() {
 
 // ---- prediction
 
-Quantiles HybridModel::predict(const Workload& workload, const OpGraph* step) const {
-  return quantiles(estimate(StepShape(workload, device, step), workload.batch_size));
+Quantiles HybridModel::predict(const Workload& workload) const {
+  return quantiles(estimate(StepShape(workload, device), workload.batch_size));
 }
 
 void HybridModel::predict(std::span<const Workload> workloads, std::span<Quantiles> out) const {
@@ -133,8 +133,8 @@ JointNormal HybridModel::joint(std::span<const Workload> workloads) const {
   return joint;
 }
 
-std::vector<TimeTerm> HybridModel::breakdown(const Workload& workload, const OpGraph* step) const {
-  const StepShape shape(workload, device, step);
+std::vector<TimeTerm> HybridModel::breakdown(const Workload& workload) const {
+  const StepShape shape(workload, device);
   const EpochTime time = epoch_time(physics.costs, shape);
   const double predicted = quantiles(estimate(shape, workload.batch_size)).p50;
   return {{"input", time.input},   {"launch", time.launch},   {"compute", time.compute},

@@ -68,10 +68,10 @@ class HybridModel final : public RegressorModel {
   void prepare();
 
   using RegressorModel::predict;
-  [[nodiscard]] Quantiles predict(const Workload& workload, const OpGraph* step) const override;
+  [[nodiscard]] Quantiles predict(const Workload& workload) const override;
   void predict(std::span<const Workload> workloads, std::span<Quantiles> out) const override;
   [[nodiscard]] JointNormal joint(std::span<const Workload> workloads) const override;
-  [[nodiscard]] std::vector<TimeTerm> breakdown(const Workload& workload, const OpGraph* step) const override;
+  [[nodiscard]] std::vector<TimeTerm> breakdown(const Workload& workload) const override;
   [[nodiscard]] LearnResult learn(std::span<const AggregateRow> measured,
                                   std::span<const double> stated) const override;
   [[nodiscard]] std::vector<RejectedRun> dropped() const override { return rejected; }

@@ -13,14 +13,11 @@
 
 namespace perfpred {
 
-StepShape::StepShape(const Workload& workload, DeviceKind device, const OpGraph* step)
-    : block_(device == DeviceKind::cpu ? 16 : 8) {
+StepShape::StepShape(const Workload& workload, DeviceKind device) : block_(device == DeviceKind::cpu ? 16 : 8) {
   steps = static_cast<double>(workload.steps_per_epoch());
   samples = static_cast<double>(workload.train_images);
   if (const auto depth = workload.depth(); depth && *depth <= 5) {
     add_cifar_cnn(workload);
-  } else if (step != nullptr) {
-    add_graph(workload, *step);
   } else {
     add_graph(workload, executed_step(workload, DeviceKind::other)->graph());
   }

@@ -50,9 +50,8 @@ class StepShape {
 
   /// `cifar_cnn` in closed form, without allocating; anything else from its OpGraph.
   /// @param device  that the model's rows ran on
-  /// @param step    workload.graph(); null: it is made here if it is needed
   /// @throws InputError for a network that is not known or has an operator without a rule
-  explicit StepShape(const Workload& workload, DeviceKind device, const OpGraph* step = nullptr);
+  explicit StepShape(const Workload& workload, DeviceKind device);
 
   std::span<const StepLayer> layers() && = delete;  // it would outlive what it looks at
   [[nodiscard]] std::span<const StepLayer> layers() const& {

@@ -17,7 +17,7 @@ class FeatureModel final : public RegressorModel {
   explicit FeatureModel(std::unique_ptr<FeatureRegressor> function) : function_(std::move(function)) {}
 
   using RegressorModel::predict;
-  [[nodiscard]] Quantiles predict(const Workload& workload, const OpGraph*) const override {
+  [[nodiscard]] Quantiles predict(const Workload& workload) const override {
     return quantiles_about(function_->log_time(features_of(workload)), function_->half_width);
   }
 

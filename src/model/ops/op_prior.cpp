@@ -105,15 +105,14 @@ DeviceCatalogue OpPrior::with_own_devices(DeviceCatalogue devices) const {
   return devices;
 }
 
-OpStep OpPrior::answer(const Workload& workload, const OpGraph* step, const Device& device,
-                       PredictedSteps& known) const {
+OpStep OpPrior::answer(const Workload& workload, const Device& device, PredictedSteps& known) const {
   const Workload executed = as_executed(workload);
   const std::string key = executed.key();
   auto found = known.by_key.find(key);
   if (found == known.by_key.end()) {
     const StepConditions how = conditions_of(executed);
     const StepAnswer answer = OpModelAccess::predict(
-        *model_, {*executed_step(executed, device.kind, step), device, executed.precision, executed.cuda_graph, how,
+        *model_, {*executed_step(executed, device.kind), device, executed.precision, executed.cuda_graph, how,
                   network_key(std::string(executed.network.family()), executed.input.back(), how)});
     const MachineEffects& slopes = answer.slopes;
     found = known.by_key
@@ -132,7 +131,7 @@ OpStep OpPrior::answer(const Workload& workload, const OpGraph* step, const Devi
   Workload eager = workload;
   eager.compiled = false;
   eager.software = workload.software == Software::xla ? Software::tensorflow : Software::pytorch;
-  const double of_eager = this->answer(eager, step, device, known).time.sec.p50;
+  const double of_eager = this->answer(eager, device, known).time.sec.p50;
   if (of_eager < answer.time.sec.p50) scale(answer.time, of_eager / answer.time.sec.p50);
   return answer;
 }
@@ -143,18 +142,17 @@ double OpPrior::steps_of(const Workload& workload, const Device& device, double 
   Workload last = workload;
   last.accumulate = parts_needed(steps.rest, workload.batch_size);
   last.batch_size = parts_needed(steps.rest, last.accumulate);
-  return static_cast<double>(steps.full) + answer(last, nullptr, device, known).time.sec.p50 / step_sec;
+  return static_cast<double>(steps.full) + answer(last, device, known).time.sec.p50 / step_sec;
 }
 
-PriorEpoch OpPrior::epoch(const Workload& workload, const ResolvedDevice& resolved, const OpGraph* step,
-                          PredictedSteps* known) const {
+PriorEpoch OpPrior::epoch(const Workload& workload, const ResolvedDevice& resolved, PredictedSteps* known) const {
   workload.validate();
   if (workload.device == "unknown") throw InputError("device is missing");
   const Device& device = resolved.rated();
   check_device(workload, resolved);
   PredictedSteps own;
   PredictedSteps& steps = known != nullptr ? *known : own;
-  PriorEpoch epoch{answer(workload, step, device, steps)};
+  PriorEpoch epoch{answer(workload, device, steps)};
   epoch.steps = steps_of(workload, device, epoch.time.sec.p50, steps);
   if (workload.threads && device.sms && *workload.threads != *device.sms)
     use_threads(epoch.time, *workload.threads / *device.sms);

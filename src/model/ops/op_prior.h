@@ -73,15 +73,13 @@ class OpPrior {
   [[nodiscard]] DeviceCatalogue with_own_devices(DeviceCatalogue devices) const;
 
   /// @param device  what workload.device means
-  /// @param step    workload.graph(), or null if it has not been made
   /// @param known   steps that need not be predicted again, and where new ones go; null: none
   /// @throws InputError as Workload::graph(), ResolvedDevice::rated(), OpTimeModel::predict() and check_device()
-  [[nodiscard]] PriorEpoch epoch(const Workload& workload, const ResolvedDevice& device, const OpGraph* step,
+  [[nodiscard]] PriorEpoch epoch(const Workload& workload, const ResolvedDevice& device,
                                  PredictedSteps* known = nullptr) const;
 
  private:
-  [[nodiscard]] OpStep answer(const Workload& workload, const OpGraph* step, const Device& device,
-                              PredictedSteps& known) const;
+  [[nodiscard]] OpStep answer(const Workload& workload, const Device& device, PredictedSteps& known) const;
   [[nodiscard]] double steps_of(const Workload& workload, const Device& device, double step_sec,
                                 PredictedSteps& known) const;
 

@@ -185,7 +185,7 @@ void OpRegression::learn(std::span<const AggregateRow> measured, const DeviceCat
     if (at < rows_.size()) {
       rows.push_back(rows_[at]);
     } else {
-      rows.push_back(op_error(*row, prior_->epoch(row->workload, devices.resolve(row->workload.device), nullptr)));
+      rows.push_back(op_error(*row, prior_->epoch(row->workload, devices.resolve(row->workload.device))));
     }
   }
   rows_ = std::move(rows);
@@ -238,7 +238,7 @@ void OpRegression::drop_outliers() {
 }
 
 bool OpRegression::is_outlier(const AggregateRow& measured, const ResolvedDevice& device) const {
-  const Estimate expected = estimate(measured.workload, device, nullptr);
+  const Estimate expected = estimate(measured.workload, device);
   const double apart = std::log(*measured.avg_time_mean) - expected.log_sec;
   return square(apart) > square(outlier_deviations) * expected.variance;
 }
@@ -357,8 +357,8 @@ OpRegression::Correction OpRegression::correction_by(const NearestRows& rows, co
 }
 
 OpRegression::Estimate OpRegression::estimate(const Workload& workload, const ResolvedDevice& device,
-                                              const OpGraph* step, PredictedSteps* known) const {
-  Estimate estimate{prior_->epoch(workload, device, step, known)};
+                                              PredictedSteps* known) const {
+  Estimate estimate{prior_->epoch(workload, device, known)};
   const OpInput input = input_of(workload, estimate.prior);
   estimate.log_sec = estimate.prior.log_sec();
   estimate.variance = square(input.deviation);
@@ -377,7 +377,7 @@ JointNormal OpRegression::joint(std::span<const Workload> workloads, const Devic
   Eigen::MatrixXd shared(known, n);
   for (Eigen::Index i = 0; i < n; ++i) {
     const Workload& workload = workloads[static_cast<std::size_t>(i)];
-    const PriorEpoch prior = prior_->epoch(workload, devices.resolve(workload.device), nullptr);
+    const PriorEpoch prior = prior_->epoch(workload, devices.resolve(workload.device));
     inputs.push_back(input_of(workload, prior));
     for (Eigen::Index k = 0; k < known; ++k) {
       shared(k, i) = spread_.covariance(rows_[static_cast<std::size_t>(k)].input, inputs.back());

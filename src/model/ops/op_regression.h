@@ -103,8 +103,8 @@ class OpRegression {
     double log_sec = 0, variance = 0;
     [[nodiscard]] Quantiles quantiles() const;
   };
-  /// @param device, step, known  as for OpPrior::epoch()
-  [[nodiscard]] Estimate estimate(const Workload& workload, const ResolvedDevice& device, const OpGraph* step,
+  /// @param device, known  as for OpPrior::epoch()
+  [[nodiscard]] Estimate estimate(const Workload& workload, const ResolvedDevice& device,
                                   PredictedSteps* known = nullptr) const;
 
   /// Measurement noise excluded. @throws InputError as OpPrior::epoch()
