@@ -16,6 +16,7 @@
 #include <iostream>
 #include <set>
 
+#include "answer/answer_json.h"
 #include "cli.h"
 #include "device_file.h"
 #include "graphs_option.h"
@@ -23,13 +24,11 @@
 #include "text/json.h"
 #include "text/parse.h"
 #include "tools/answer_lines.h"
-#include "tools/job_answer.h"
-#include "tools/job_answer_json.h"
+#include "tools/answer_rows.h"
 #include "tools/json_request.h"
 #include "tools/layer_answer.h"
 #include "tools/model_requests.h"
 #include "tools/predictions_file.h"
-#include "tools/prices.h"
 #include "tools/terminal_text.h"
 #include "workload/workload_labels.h"
 #include "workload_options.h"
@@ -76,12 +75,12 @@ void print_memory(const Forecast& job, const Workload& workload) {
   if (job.largest_batch) fmt::print("  {:<12} {:>12}\n", "largest batch", *job.largest_batch);
 }
 
-void print_advice(const std::vector<FitAdvice>& advice) {
+void print_advice(const std::vector<Advice>& advice) {
   if (advice.empty()) return;
   std::size_t width = 0;
-  for (const FitAdvice& one : advice) width = std::max(width, one.change.size());
+  for (const Advice& one : advice) width = std::max(width, one.change.size());
   fmt::print("  what would take less, or has more:\n");
-  for (const FitAdvice& one : advice) {
+  for (const Advice& one : advice) {
     const bool may_fit = one.verdict != MemoryVerdict::does_not_fit;
     fmt::print("    {:<{}} {:>8} GB  {:>5.2f} x the time{}{}\n", one.change, width, gigabytes(one.memory_bytes),
                one.time_factor, may_fit ? ", " : "", may_fit ? verdict_text(one.verdict) : "");
@@ -93,7 +92,7 @@ void line(const char* name, const Quantiles& q, const char* unit) {
 }
 
 /// As options, joined by commas.
-std::string assumed_options(const std::vector<std::optional<JobAnswer>>& answers) {
+std::string assumed_options(const std::vector<std::optional<Answer>>& answers) {
   std::vector<std::string> assumed;
   for (const auto& answer : answers) {
     if (!answer) continue;
@@ -105,10 +104,10 @@ std::string assumed_options(const std::vector<std::optional<JobAnswer>>& answers
   return fmt::format("{}", fmt::join(assumed, ", "));
 }
 
-void print_step(const JobAnswer& answer) {
+void print_step(const Answer& answer) {
   if (!answer.assumed.empty()) fmt::print("  {:<12} {}\n", "assumed", assumed_options({answer}));
   for (const std::string& text : answer.left_out) fmt::print("  {:<12} {}\n", "left out", text);
-  line("step", answer.job.step_sec, "s");
+  line("step", answer.forecast.step_sec, "s");
   if (answer.batches > 1) {
     fmt::print("  {:<12} {:>12} batches of {}\n", "", answer.batches, answer.workload.batch_size);
   }
@@ -121,8 +120,8 @@ void print_step(const JobAnswer& answer) {
 }
 
 /// All epochs and the start-up, and what was asked for by number.
-void print_total(const JobAnswer& answer) {
-  const Forecast& job = answer.job;
+void print_total(const Answer& answer) {
+  const Forecast& job = answer.forecast;
   if (answer.workload.knows_epoch()) {
     fmt::print("  {:<12} {:>14}  (90 %: {} .. {})\n", "total", duration(job.total_sec.p50), duration(job.total_sec.p05),
                duration(job.total_sec.p95));
@@ -134,8 +133,8 @@ void print_total(const JobAnswer& answer) {
   }
 }
 
-void print(const JobAnswer& answer) {
-  const Forecast& job = answer.job;
+void print(const Answer& answer) {
+  const Forecast& job = answer.forecast;
   fmt::print("{}\n", in_bold(answer.key));
   print_step(answer);
   if (answer.workload.knows_epoch()) line("epoch", job.prediction.time_sec, "s");
@@ -167,7 +166,7 @@ void print(const JobAnswer& answer) {
 /// A column of the table of answers, left out where all its texts are empty.
 struct TableColumn {
   std::string heading;
-  std::function<std::string(const JobAnswer& answer)> text;
+  std::function<std::string(const Answer& answer)> text;
   bool is_number = true;  // to the right
   bool is_verdict = false;
 };
@@ -176,7 +175,7 @@ std::string median_text(const std::optional<Quantiles>& q) { return q ? fmt::for
 
 /// @param epochs  seconds are those of epochs, which all answers have; else of steps
 std::vector<TableColumn> table_columns(bool epochs, const char* throughput) {
-  using A = JobAnswer;
+  using A = Answer;
   const auto sec = [epochs](const A& a) { return epochs ? a.job.prediction.time_sec : a.job.step_sec; };
   return {
       {epochs ? "epoch s" : "step s", [sec](const A& a) { return median_text(sec(a)); }},
@@ -200,12 +199,12 @@ std::vector<TableColumn> table_columns(bool epochs, const char* throughput) {
 }
 
 /// A column for each quantile that was asked for by number.
-std::vector<TableColumn> quantile_columns(const std::vector<std::optional<JobAnswer>>& answers) {
+std::vector<TableColumn> quantile_columns(const std::vector<std::optional<Answer>>& answers) {
   std::vector<TableColumn> columns;
   const auto any = std::find_if(answers.begin(), answers.end(), [](const auto& answer) { return answer.has_value(); });
-  for (std::size_t i = 0; any != answers.end() && i < (*any)->job.quantiles.size(); ++i) {
-    columns.push_back({fmt::format("{:g} % below", 100 * (*any)->job.quantiles[i].q), [i](const JobAnswer& answer) {
-                         const QuantileOfJob& one = answer.job.quantiles[i];
+  for (std::size_t i = 0; any != answers.end() && i < (*any)->forecast.quantiles.size(); ++i) {
+    columns.push_back({fmt::format("{:g} % below", 100 * (*any)->forecast.quantiles[i].q), [i](const Answer& answer) {
+                         const QuantileOfJob& one = answer.forecast.quantiles[i];
                          return duration(answer.workload.knows_epoch() ? one.total_sec : one.step_sec);
                        }});
   }
@@ -214,7 +213,7 @@ std::vector<TableColumn> quantile_columns(const std::vector<std::optional<JobAns
 
 /// Adds a column to the lines, of which the first is the heading, unless all its texts are empty.
 void add_column(std::vector<std::string>& lines, const TableColumn& column,
-                const std::vector<std::optional<JobAnswer>>& answers) {
+                const std::vector<std::optional<Answer>>& answers) {
   std::vector<std::string> cells = {column.heading};
   for (const auto& answer : answers) cells.push_back(answer ? column.text(*answer) : std::string());
   if (std::all_of(cells.begin() + 1, cells.end(), [](const std::string& cell) { return cell.empty(); })) return;
@@ -231,7 +230,7 @@ void add_column(std::vector<std::string>& lines, const TableColumn& column,
 }
 
 /// Below a table: what nobody stated, and what answers do not hold.
-void print_remarks(const std::vector<std::optional<JobAnswer>>& answers) {
+void print_remarks(const std::vector<std::optional<Answer>>& answers) {
   if (const std::string assumed = assumed_options(answers); !assumed.empty()) fmt::print("assumed {}\n", assumed);
   std::set<std::string> lines;
   for (const auto& answer : answers) {
@@ -241,7 +240,7 @@ void print_remarks(const std::vector<std::optional<JobAnswer>>& answers) {
 }
 
 /// One line for each answer: time, throughput, memory and price.
-void print_table(const std::vector<AskedRow>& rows, const std::vector<std::optional<JobAnswer>>& answers,
+void print_table(const std::vector<AskedRow>& rows, const std::vector<std::optional<Answer>>& answers,
                  const std::string& field) {
   std::vector<std::string> names = {field};
   std::vector<Workload> workloads;
@@ -267,12 +266,12 @@ void print_table(const std::vector<AskedRow>& rows, const std::vector<std::optio
 }
 
 /// One request a line; one answer a line, an object with `error` for a bad request.
-void answer_requests(TimeRegressor& model, const ModelRequests& requests, const AskedTerms& terms) {
+void answer_requests(TimeRegressor& model, const ModelRequests& requests, const AnswerTerms& terms) {
   answer_lines(std::cin, stdout, [&](const nlohmann::json& request) {
     const AskedJob asked = read_request(requests, request, terms);
     for (const std::string& note : asked.notes) fmt::print(stderr, "{}\n", note);
     cli::give_rates(model, asked.workload);
-    return to_json(answer_job(model, asked.workload, asked.terms));
+    return to_json(perfpred::answer(model, asked.workload, asked.terms));
   });
 }
 
@@ -280,7 +279,7 @@ struct Options {
   std::string model_file, configs, out, sweep, step, layer, price_file;
   cli::WorkloadOptions asked;
   cli::DeviceFile device_file;
-  AskedTerms terms;
+  AnswerTerms terms;
   bool json = false, jsonl = false;
   std::vector<CLI::Option*> of_terms, of_jobs;
 
@@ -346,7 +345,7 @@ struct Options {
       fmt::print(stderr, "perfpred-predict: {}\n", note);
   }
 
-  /// AskedTerms::of_epochs
+  /// AnswerTerms::of_epochs
   [[nodiscard]] std::string term_of_epochs() const {
     for (const CLI::Option* option : of_terms) {
       if (option->count() > 0) return option->get_name();
@@ -360,7 +359,7 @@ void say_unanswered(const std::vector<AskedRow>& rows) {
 }
 
 void show(const Options& given, const std::vector<AskedRow>& rows,
-          const std::vector<std::optional<JobAnswer>>& answers) {
+          const std::vector<std::optional<Answer>>& answers) {
   if (given.json) {
     nlohmann::json list = nlohmann::json::array();
     for (std::size_t i = 0; i < rows.size(); ++i) list.push_back(answers[i] ? to_json(*answers[i]) : to_json(rows[i]));
@@ -378,7 +377,7 @@ void show(const Options& given, const std::vector<AskedRow>& rows,
 void answer_jobs(const Options& given, TimeRegressor& model, const ModelRequests& requests) {
   std::vector<AskedRow> rows =
       given.configs.empty() ? requests.of_options(given.sweep) : requests.of_table(given.configs);
-  AskedTerms terms = given.terms;
+  AnswerTerms terms = given.terms;
   terms.advises = given.json || (given.sweep.empty() && given.configs.empty());  // tables show no advice
   const auto answers =
       answer_rows(model, rows, terms, [&](const Workload& workload) { cli::give_rates(model, workload); });

@@ -34,6 +34,7 @@
 #include <perfpred/suggestion.h>
 #include <perfpred/throughput_deriver.h>
 #include <perfpred/forecast.h>
+#include <perfpred/answer.h>
 
 // Which jobs to run.
 #include <perfpred/knapsack_planner.h>

@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "aggregate/usable_rows.h"
+#include "answer/answer_json.h"
 #include "c/guard.h"
 #include "c/objects.h"
 #include "model/refusal.h"
@@ -32,7 +33,6 @@
 #include "text/parse.h"
 #include "tools/aggregate_answer.h"
 #include "tools/device_json.h"
-#include "tools/job_answer_json.h"
 #include "tools/json_request.h"
 #include "tools/kept_cpu.h"
 #include "workload/workload_columns.h"
@@ -632,8 +632,8 @@ int perfpred_forecast(const perfpred_model* model, const char* request, char* bu
     const AskedJob job = asked->ask([&](const TimeRegressor&) { return read_request(*requests, fields); });
     note(job.notes);
     asked->rate_cpu_for(job.terms.applied_to(job.workload));
-    const JobAnswer answer =
-        asked->ask([&](const TimeRegressor& regressor) { return answer_job(regressor, job.workload, job.terms); });
+    const Answer answer =
+        asked->ask([&](const TimeRegressor& regressor) { return perfpred::answer(regressor, job.workload, job.terms); });
     nlohmann::json document = to_json(answer);
     echo_id(document, fields);
     give_text(dumped(document, indent), buffer, capacity, needed);

@@ -11,6 +11,7 @@
 #include <span>
 #include <utility>
 
+#include "answer/prices.h"
 #include "text/json.h"
 #include "text/parse.h"
 #include "workload/workload_columns.h"
@@ -22,29 +23,29 @@ constexpr const char* id_key = "id";
 
 struct Term {
   std::string_view name;
-  void (*set)(AskedTerms& terms, std::string_view text, const ValuePlace& place);
-  bool of_epochs = false;  ///< AskedTerms::of_epochs
+  void (*set)(AnswerTerms& terms, std::string_view text, const ValuePlace& place);
+  bool of_epochs = false;  ///< AnswerTerms::of_epochs
 };
 
 constexpr std::array<Term, 7> job_terms = {{
     {"epochs",
-     [](AskedTerms& t, std::string_view text, const ValuePlace& p) { t.job.epochs = parse_positive(text, p); }, true},
+     [](AnswerTerms& t, std::string_view text, const ValuePlace& p) { t.job.epochs = parse_positive(text, p); }, true},
     {"startup_sec",
-     [](AskedTerms& t, std::string_view text, const ValuePlace& p) { t.job.startup_sec = parse_seconds(text, p); },
+     [](AnswerTerms& t, std::string_view text, const ValuePlace& p) { t.job.startup_sec = parse_seconds(text, p); },
      true},
     {"price_per_hour",
-     [](AskedTerms& t, std::string_view text, const ValuePlace& p) {
+     [](AnswerTerms& t, std::string_view text, const ValuePlace& p) {
        t.job.price_per_hour = parse_non_negative(text, p);
      },
      true},
     {"budget_sec",
-     [](AskedTerms& t, std::string_view text, const ValuePlace& p) { t.job.budget_sec = parse_seconds(text, p); },
+     [](AnswerTerms& t, std::string_view text, const ValuePlace& p) { t.job.budget_sec = parse_seconds(text, p); },
      true},
-    {"train_tokens", [](AskedTerms& t, std::string_view text,
+    {"train_tokens", [](AnswerTerms& t, std::string_view text,
                         const ValuePlace& p) { t.train_tokens = parse_positive_integer(text, p); }},
-    {"reserved_by_others", [](AskedTerms& t, std::string_view text,
+    {"reserved_by_others", [](AnswerTerms& t, std::string_view text,
                               const ValuePlace& p) { t.job.reserved_by_others = parse_integer(text, p); }},
-    {"fit_advice", [](AskedTerms& t, std::string_view text, const ValuePlace& p) { t.advises = parse_flag(text, p); }},
+    {"fit_advice", [](AnswerTerms& t, std::string_view text, const ValuePlace& p) { t.advises = parse_flag(text, p); }},
 }};
 
 /// Whether a step file decides the field.
@@ -68,7 +69,7 @@ std::vector<double> quantiles_of(const nlohmann::json& value) {
 }
 
 /// Takes a term that may have several values. @returns whether it is one
-bool take_many(AskedTerms& terms, std::string_view name, const nlohmann::json& value, const ModelRequests& requests) {
+bool take_many(AnswerTerms& terms, std::string_view name, const nlohmann::json& value, const ModelRequests& requests) {
   if (name == "prices") {
     terms.prices = prices_of(value, requests.catalogue());
     terms.of_epochs = name;
@@ -81,7 +82,7 @@ bool take_many(AskedTerms& terms, std::string_view name, const nlohmann::json& v
 }
 
 /// @param known  the terms that the request may have
-AskedJob read(const ModelRequests& requests, const nlohmann::json& request, const AskedTerms& terms,
+AskedJob read(const ModelRequests& requests, const nlohmann::json& request, const AnswerTerms& terms,
               std::span<const Term> known) {
   if (request.contains("config") && request.contains("network")) throw InputError("network and config are both given");
   AskedJob asked{{}, terms, {}};
@@ -150,7 +151,19 @@ nlohmann::json parse_request(std::string_view text) {
   return parse_object(text, "a request is a JSON object of workload fields");
 }
 
-AskedJob read_request(const ModelRequests& requests, const nlohmann::json& request, const AskedTerms& terms) {
+Prices prices_of(const nlohmann::json& value, const DeviceCatalogue& devices) {
+  if (value.is_string()) return read_prices(value.get<std::string>(), devices);
+  if (!value.is_object())
+    throw InputError(fmt::format("prices {} is neither the path of a table nor prices by device", dumped(value)));
+  Prices prices;
+  for (const auto& item : value.items()) {
+    if (!item.value().is_number()) throw InputError(fmt::format("prices: that of \"{}\" is not a number", item.key()));
+    add_price(prices, item.key(), {item.value().get<double>(), {}}, devices, "prices: ");
+  }
+  return prices;
+}
+
+AskedJob read_request(const ModelRequests& requests, const nlohmann::json& request, const AnswerTerms& terms) {
   return read(requests, request, terms, job_terms);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <perfpred/answer.h>
 #include <perfpred/step_file.h>
 #include <perfpred/workload.h>
 
@@ -9,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/job_answer.h"
 #include "tools/model_requests.h"
 #include "tools/workload_sweep.h"
 
@@ -18,7 +18,7 @@ namespace perfpred {
 /// What one request asks of a model.
 struct AskedJob {
   Workload workload;
-  AskedTerms terms;
+  AnswerTerms terms;
   std::vector<std::string> notes = {};  ///< what a step file says to whoever reads the answer
 };
 
@@ -32,7 +32,7 @@ struct AskedJob {
 /// @param terms    of requests that do not say otherwise
 /// @throws InputError for prices without the device's, and for a field or value as ModelRequests::of_fields()
 [[nodiscard]] AskedJob read_request(const ModelRequests& requests, const nlohmann::json& request,
-                                    const AskedTerms& terms = {});
+                                    const AnswerTerms& terms = {});
 
 /// @throws InputError for a text that is no JSON object
 [[nodiscard]] nlohmann::json parse_request(std::string_view text);
@@ -42,6 +42,9 @@ void echo_id(nlohmann::json& answer, const nlohmann::json& request);
 
 /// The same without terms. @throws InputError for a term, as for any field that a workload does not have
 [[nodiscard]] AskedJob read_workload(const ModelRequests& requests, std::string_view text);
+
+/// read_prices() of the value of an option `prices`: the path of such a table, or an object of prices by device.
+[[nodiscard]] Prices prices_of(const nlohmann::json& value, const DeviceCatalogue& devices);
 
 /// The text of a value, as an option has it. @throws InputError for what is neither a text nor a number, but for true
 /// and false of a flag, and a list of numbers for `input`

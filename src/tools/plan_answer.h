@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <perfpred/answer.h>
 #include <perfpred/run_plan.h>
 
 #include <nlohmann/json.hpp>
@@ -16,7 +17,6 @@
 
 #include "text/table_source.h"
 #include "tools/model_requests.h"
-#include "tools/prices.h"
 
 namespace perfpred {
 

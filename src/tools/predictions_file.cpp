@@ -17,7 +17,6 @@
 
 #include "text/csv.h"
 #include "text/files.h"
-#include "tools/job_answer.h"
 #include "workload/workload_columns.h"
 #include "workload/workload_labels.h"
 
@@ -26,6 +25,14 @@ namespace {
 
 /// Empty where there is none: the seconds of an epoch that the workload does not know.
 std::string text_of(double value) { return std::isnan(value) ? std::string() : number_text(value); }
+
+/// `input=1024;padding=packed`, fields that the answer rests on and that nobody stated.
+std::string assumed_text(const Answer& answer) {
+  std::vector<std::string> fields;
+  for (const std::string& field : answer.assumed)
+    fields.push_back(fmt::format("{}={}", field, field_text(answer.workload, field)));
+  return fmt::format("{}", fmt::join(fields, ";"));
+}
 
 std::vector<std::string> header() {
   std::vector<std::string> names = names_of(workload_columns());
@@ -56,16 +63,16 @@ std::vector<std::string> fields_of(const Workload& workload, const Prediction& p
 /// What the columns behind the error say of an answer.
 struct AnswerColumn {
   std::string name;
-  std::function<std::string(const JobAnswer& answer)> text;
+  std::function<std::string(const Answer& answer)> text;
 };
 
 /// The columns of a value's quantiles; empty where an answer has none.
 void add_quantiles(std::vector<AnswerColumn>& columns, const std::string& name,
-                   std::optional<Quantiles> (*get)(const JobAnswer& answer)) {
+                   std::optional<Quantiles> (*get)(const Answer& answer)) {
   using Level = double Quantiles::*;
   for (const auto& [suffix, level] :
        {std::pair<const char*, Level>("_p05", &Quantiles::p05), {"_p50", &Quantiles::p50}, {"_p95", &Quantiles::p95}}) {
-    columns.push_back({name + suffix, [get, level = level](const JobAnswer& answer) {
+    columns.push_back({name + suffix, [get, level = level](const Answer& answer) {
                          const std::optional<Quantiles> q = get(answer);
                          return q ? text_of((*q).*level) : std::string();
                        }});
@@ -74,7 +81,7 @@ void add_quantiles(std::vector<AnswerColumn>& columns, const std::string& name,
 
 const std::vector<AnswerColumn>& answer_columns() {
   static const std::vector<AnswerColumn> all = [] {
-    using A = JobAnswer;
+    using A = Answer;
     std::vector<AnswerColumn> columns;
     add_quantiles(columns, "step_sec", [](const A& a) { return std::optional(a.job.step_sec); });
     add_quantiles(columns, "tokens_per_sec", [](const A& a) { return a.job.tokens_per_sec; });
@@ -98,15 +105,15 @@ const std::vector<AnswerColumn>& answer_columns() {
 }
 
 /// The same, and columns of the quantiles that the answers have by number, named by it: `total_sec_q0.999`.
-std::vector<AnswerColumn> columns_of(std::span<const std::optional<JobAnswer>> answers) {
+std::vector<AnswerColumn> columns_of(std::span<const std::optional<Answer>> answers) {
   std::vector<AnswerColumn> columns = answer_columns();
   const auto any = std::find_if(answers.begin(), answers.end(), [](const auto& answer) { return answer.has_value(); });
   if (any == answers.end()) return columns;
   for (const auto& [name, sec] :
        {std::pair("step_sec_q", &QuantileOfJob::step_sec), std::pair("total_sec_q", &QuantileOfJob::total_sec)}) {
-    for (std::size_t i = 0; i < (*any)->job.quantiles.size(); ++i) {
-      columns.push_back({name + number_text((*any)->job.quantiles[i].q),
-                         [i, sec = sec](const JobAnswer& answer) { return text_of(answer.job.quantiles[i].*sec); }});
+    for (std::size_t i = 0; i < (*any)->forecast.quantiles.size(); ++i) {
+      columns.push_back({name + number_text((*any)->forecast.quantiles[i].q),
+                         [i, sec = sec](const Answer& answer) { return text_of(answer.forecast.quantiles[i].*sec); }});
     }
   }
   return columns;
@@ -124,7 +131,7 @@ Quantiles read_quantiles(const CsvReader& csv, const std::array<CsvColumn, 3>& c
 }  // namespace
 
 void write_predictions(const std::string& path, std::span<const AskedRow> rows,
-                       std::span<const std::optional<JobAnswer>> answers) {
+                       std::span<const std::optional<Answer>> answers) {
   if (rows.size() != answers.size()) throw Error("write_predictions: as many answers as rows are needed");
   AtomicFile file(path);
   std::vector<std::string> names = header();
@@ -135,8 +142,8 @@ void write_predictions(const std::string& path, std::span<const AskedRow> rows,
   file.write(csv_line(names));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto& answer = answers[i];
-    std::vector<std::string> fields = answer ? fields_of(answer->workload, answer->job.prediction,
-                                                         answer->job.images_per_sec, unknown_fields(answer->workload))
+    std::vector<std::string> fields = answer ? fields_of(answer->workload, answer->forecast.prediction,
+                                                         answer->forecast.images_per_sec, unknown_fields(answer->workload))
                                              : rows[i].texts();
     fields.resize(before_error);
     fields.push_back(rows[i].error);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <perfpred/aggregator.h>
+#include <perfpred/answer.h>
 #include <perfpred/prediction.h>
 
 #include <optional>
@@ -8,18 +9,17 @@
 #include <string>
 #include <vector>
 
-#include "tools/job_answer.h"
 #include "tools/workload_sweep.h"
 
 namespace perfpred {
 
 /// Writes predictions.csv: the workload's fields, the quantiles of seconds per epoch and images/s, in_domain, reason,
 /// provenance and error, then step, tokens/s, memory, verdict, total, price and the epochs that fit a budget, empty
-/// where an answer has none. What is not known of a captured step stays empty (unknown_fields()). A row without an
+/// where an answer has none. What is not known of a captured step stays empty. A row without an
 /// answer has its error.
 /// @throws Error if the sizes differ or the disk refuses, InputError if no file can be made there
 void write_predictions(const std::string& path, std::span<const AskedRow> rows,
-                       std::span<const std::optional<JobAnswer>> answers);
+                       std::span<const std::optional<Answer>> answers);
 
 /// The same up to provenance of measured rows, with measured_time_sec, measured_images_per_sec and time_error, empty
 /// where a row has no time.

@@ -303,6 +303,13 @@ bool is_file_network(std::string_view name) {
 
 bool is_captured_step(std::string_view name) { return name.starts_with("step:"); }
 
+std::vector<std::string> unknown_fields(const Workload& workload) {
+  std::vector<std::string> unknown;
+  if (is_captured_step(workload.network)) unknown = {"input", "classes", "optimizer"};
+  if (!workload.knows_epoch()) unknown.emplace_back("train_images");
+  return unknown;
+}
+
 std::string lacking_epoch(const Workload& workload) {
   return fmt::format("train_images is not stated: network {} has no data that it is usually trained on",
                      shown(workload.network));

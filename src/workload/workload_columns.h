@@ -20,6 +20,10 @@ namespace perfpred {
 /// Of these, a step that perfpred.capture recorded: `step:0123456789ab`.
 [[nodiscard]] bool is_captured_step(std::string_view name);
 
+/// The fields that nobody knows of a workload, which holds stand-ins there: those of a captured step that the step file
+/// does not say, and the samples of an epoch that it does not know.
+[[nodiscard]] std::vector<std::string> unknown_fields(const Workload& workload);
+
 /// Says in a line why a workload does not know its epoch.
 [[nodiscard]] std::string lacking_epoch(const Workload& workload);
 

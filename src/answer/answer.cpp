@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/job_answer.h"
-
+#include <perfpred/answer.h>
 #include <perfpred/error.h>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 
+#include "answer/advice.h"
 #include "network/zoo/zoo.h"
 #include "step/graph_folder.h"
 #include "step/parts_needed.h"
@@ -51,12 +49,12 @@ const char* epoch_fields(const Workload& workload) {
   return positions_of_sample(workload) > 0 ? "train_images or train_tokens" : "train_images";
 }
 
-std::vector<std::string> what_is_left_out(const JobAnswer& answer) {
+std::vector<std::string> what_is_left_out(const Answer& answer) {
   const Workload& workload = answer.workload;
   std::vector<std::string> lines;
   if (!workload.knows_epoch())
     lines.push_back(fmt::format("epoch, total and price: {} is not stated", epoch_fields(workload)));
-  if (workload.compiled && answer.job.memory)
+  if (workload.compiled && answer.forecast.memory)
     lines.emplace_back(
         "memory that torch.compile saves: the eager step's is given, an upper bound, of which a compiled one may need "
         "half");
@@ -67,52 +65,7 @@ std::vector<std::string> what_is_left_out(const JobAnswer& answer) {
 
 }  // namespace
 
-std::vector<std::optional<JobAnswer>> answer_rows(const TimeRegressor& model, std::span<AskedRow> rows,
-                                                  AskedTerms terms,
-                                                  const std::function<void(const Workload&)>& prepare) {
-  std::set<std::string> devices;
-  for (const AskedRow& row : rows) {
-    if (row.workload) devices.insert(row.workload->device);
-  }
-  if (!terms.job.price_per_hour) check_priced(terms.prices, devices);
-  std::vector<std::optional<JobAnswer>> answers(rows.size());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (!rows[i].workload) continue;
-    terms.job.unstated = rows[i].unstated;
-    try {
-      prepare(*rows[i].workload);
-      answers[i] = answer_job(model, *rows[i].workload, terms);
-    } catch (const InputError& error) {
-      rows[i].error = rows[i].place + error.what();
-    }
-  }
-  check_some(rows);
-  return answers;
-}
-
-std::string unanswered_text(std::span<const AskedRow> rows) {
-  const auto has_error = [](const AskedRow& row) { return !row.error.empty(); };
-  const auto first = std::find_if(rows.begin(), rows.end(), has_error);
-  if (first == rows.end()) return {};
-  return fmt::format("{} of {} rows have no answer; the first: {}", std::count_if(first, rows.end(), has_error),
-                     rows.size(), first->error);
-}
-
-std::vector<std::string> unknown_fields(const Workload& workload) {
-  std::vector<std::string> unknown;
-  if (is_captured_step(workload.network)) unknown = {"input", "classes", "optimizer"};
-  if (!workload.knows_epoch()) unknown.emplace_back("train_images");
-  return unknown;
-}
-
-std::string assumed_text(const JobAnswer& answer) {
-  std::vector<std::string> fields;
-  for (const std::string& field : answer.assumed)
-    fields.push_back(fmt::format("{}={}", field, field_text(answer.workload, field)));
-  return fmt::format("{}", fmt::join(fields, ";"));
-}
-
-Workload AskedTerms::applied_to(Workload workload) const {
+Workload AnswerTerms::applied_to(Workload workload) const {
   if (!train_tokens) return workload;
   const std::int64_t positions = positions_of_sample(workload);
   if (positions == 0) {
@@ -122,7 +75,7 @@ Workload AskedTerms::applied_to(Workload workload) const {
   return workload;
 }
 
-JobAnswer answer_job(const TimeRegressor& model, const Workload& asked, const AskedTerms& given) {
+Answer answer(const TimeRegressor& model, const Workload& asked, const AnswerTerms& given) {
   const Workload workload = given.applied_to(asked);
   if (!given.of_epochs.empty() && !workload.knows_epoch()) {
     throw InputError(fmt::format("{} needs {}: network {} has no data that it is usually trained on", given.of_epochs,
@@ -134,16 +87,16 @@ JobAnswer answer_job(const TimeRegressor& model, const Workload& asked, const As
   const auto price = prices.find(workload.device);
   if (!terms.price_per_hour && price != prices.end()) terms.price_per_hour = price->second.per_hour;
   const bool of_step = is_captured_step(workload.network);
-  JobAnswer answer = {workload,
+  Answer answer = {workload,
                       forecast(model, workload, terms),
                       of_step ? key_without(workload, unknown_fields(workload)) : workload.key(),
                       {},
                       {}};
-  answer.assumed = assumed_fields(workload, terms.unstated, answer.job.prediction.provenance);
+  answer.assumed = assumed_fields(workload, terms.unstated, answer.forecast.prediction.provenance);
   answer.left_out = what_is_left_out(answer);
   answer.batches = batches_per_step(workload);
   if (!given.job.price_per_hour && price != prices.end()) answer.currency = price->second.currency;
-  if (given.advises) answer.advice = fit_advice(model, workload, terms, answer.job, prices);
+  if (given.advises) answer.advice = advice(model, workload, terms, answer.forecast, prices);
   return answer;
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/job_answer_json.h"
+#include "answer/answer_json.h"
 
 #include <cmath>
 #include <vector>
 
 #include "text/json.h"
+#include "workload/workload_columns.h"
 
 namespace perfpred {
 
@@ -23,9 +24,9 @@ nlohmann::json memory_json(const Forecast& job) {
           {"usable", or_null(job.usable_bytes)}};
 }
 
-nlohmann::json advice_json(const std::vector<FitAdvice>& advice) {
+nlohmann::json advice_json(const std::vector<Advice>& advice) {
   nlohmann::json list = nlohmann::json::array();
-  for (const FitAdvice& one : advice) {
+  for (const Advice& one : advice) {
     list.push_back({{"change", one.change},
                     {"memory_bytes", one.memory_bytes},
                     {"time_factor", one.time_factor},
@@ -34,9 +35,9 @@ nlohmann::json advice_json(const std::vector<FitAdvice>& advice) {
   return list;
 }
 
-nlohmann::json quantiles_json(const JobAnswer& answer) {
+nlohmann::json quantiles_json(const Answer& answer) {
   nlohmann::json list = nlohmann::json::array();
-  for (const QuantileOfJob& one : answer.job.quantiles) {
+  for (const QuantileOfJob& one : answer.forecast.quantiles) {
     const nlohmann::json total = answer.workload.knows_epoch() ? nlohmann::json(one.total_sec) : nlohmann::json();
     list.push_back({{"q", one.q}, {"step_sec", one.step_sec}, {"total_sec", total}});
   }
@@ -44,16 +45,16 @@ nlohmann::json quantiles_json(const JobAnswer& answer) {
 }
 
 /// Keys that an answer has where their terms were given.
-void add_asked(nlohmann::json& json, const JobAnswer& answer) {
-  if (!answer.job.quantiles.empty()) json["quantiles"] = quantiles_json(answer);
-  if (answer.job.epochs_in_budget) json["epochs_in_budget"] = to_json(*answer.job.epochs_in_budget);
+void add_asked(nlohmann::json& json, const Answer& answer) {
+  if (!answer.forecast.quantiles.empty()) json["quantiles"] = quantiles_json(answer);
+  if (answer.forecast.epochs_in_budget) json["epochs_in_budget"] = to_json(*answer.forecast.epochs_in_budget);
   if (!answer.currency.empty()) json["currency"] = answer.currency;
 }
 
 }  // namespace
 
-nlohmann::json to_json(const JobAnswer& answer) {
-  const Forecast& job = answer.job;
+nlohmann::json to_json(const Answer& answer) {
+  const Forecast& job = answer.forecast;
   nlohmann::json breakdown = nlohmann::json::array();
   for (const TimeTerm& term : job.breakdown) {
     breakdown.push_back({{"op", term.op}, {"sec", term.sec}, {"share", term.sec / answer.sec().p50}});
@@ -97,8 +98,6 @@ nlohmann::json to_json(const JobAnswer& answer) {
   return json;
 }
 
-nlohmann::json to_json(const AskedRow& row) {
-  return {{"key", row.workload ? nlohmann::json(row.workload->key()) : nlohmann::json()}, {"error", row.error}};
-}
+std::string json_text(const Answer& answer) { return dumped(to_json(answer), 2); }
 
 }  // namespace perfpred

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/prices.h"
+#include "answer/prices.h"
 
 #include <perfpred/error.h>
 
@@ -9,14 +9,10 @@
 #include <algorithm>
 
 #include "text/csv.h"
-#include "text/json.h"
 
 namespace perfpred {
-namespace {
-
-/// @param place  `prices.csv:2: `
-void add(Prices& prices, const std::string& name, const Price& stated, const DeviceCatalogue& devices,
-         const std::string& place) {
+void add_price(Prices& prices, const std::string& name, const Price& stated, const DeviceCatalogue& devices,
+               const std::string& place) {
   const auto fail = [&](const std::string& what) { throw InputError(place + what); };
   if (stated.per_hour < 0) fail(fmt::format("price_per_hour {} is negative", stated.per_hour));
   if (!prices.empty() && prices.begin()->second.currency != stated.currency) {
@@ -30,8 +26,6 @@ void add(Prices& prices, const std::string& name, const Price& stated, const Dev
   }
 }
 
-}  // namespace
-
 Prices read_prices(const std::string& path, const DeviceCatalogue& devices) {
   CsvReader csv(path);
   const CsvColumn device = csv.required("device"), price = csv.required("price_per_hour");
@@ -39,19 +33,7 @@ Prices read_prices(const std::string& path, const DeviceCatalogue& devices) {
   Prices prices;
   while (csv.next()) {
     const Price stated = {csv.finite(price), std::string(csv.text(currency))};
-    add(prices, std::string(csv.text(device)), stated, devices, csv.place("").prefix());
-  }
-  return prices;
-}
-
-Prices prices_of(const nlohmann::json& value, const DeviceCatalogue& devices) {
-  if (value.is_string()) return read_prices(value.get<std::string>(), devices);
-  if (!value.is_object())
-    throw InputError(fmt::format("prices {} is neither the path of a table nor prices by device", dumped(value)));
-  Prices prices;
-  for (const auto& item : value.items()) {
-    if (!item.value().is_number()) throw InputError(fmt::format("prices: that of \"{}\" is not a number", item.key()));
-    add(prices, item.key(), {item.value().get<double>(), {}}, devices, "prices: ");
+    add_price(prices, std::string(csv.text(device)), stated, devices, csv.place("").prefix());
   }
   return prices;
 }

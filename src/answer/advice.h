@@ -1,22 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/forecast.h>
-#include <perfpred/workload.h>
+#include <perfpred/answer.h>
 
-#include <string>
 #include <vector>
 
-#include "tools/prices.h"
-
 namespace perfpred {
-
-/// A change of a job that takes less memory or a larger device.
-struct FitAdvice {
-  std::string change;             ///< fields and their values joined by `;`: `checkpoint=all;optimizer=adamw8bit`
-  std::int64_t memory_bytes = 0;  ///< expected on the device
-  double time_factor = 1;         ///< of an epoch, beside the job as it was asked
-  MemoryVerdict verdict = MemoryVerdict::does_not_fit;
-};
 
 /// What would make a job fit its device: the largest batch, with accumulation where the network has it; checkpointing,
 /// an 8-bit optimizer, LoRA, QLoRA (of a job with an adapter the latter's 4-bit weights), each alone, then one after
@@ -24,7 +12,7 @@ struct FitAdvice {
 /// as it is, without prices the card of the least memory. Changes that are in force, that a network cannot have, and
 /// that save nothing are left out. Empty where the job fits or its memory is not known.
 /// @param job  of the workload, with its largest batch
-[[nodiscard]] std::vector<FitAdvice> fit_advice(const TimeRegressor& model, const Workload& workload,
-                                                const JobTerms& terms, const Forecast& job, const Prices& prices);
+[[nodiscard]] std::vector<Advice> advice(const TimeRegressor& model, const Workload& workload, const JobTerms& terms,
+                                         const Forecast& job, const Prices& prices);
 
 }  // namespace perfpred

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/fit_advice.h"
+#include "answer/advice.h"
 
 #include <perfpred/device.h>
 #include <perfpred/error.h>
@@ -88,7 +88,7 @@ class Adviser {
     offer_batch(parts_needed(workload_.batch_size, micro_steps), workload_.accumulate * micro_steps);
   }
 
-  [[nodiscard]] std::vector<FitAdvice> take() { return std::move(advice_); }
+  [[nodiscard]] std::vector<Advice> take() { return std::move(advice_); }
 
  private:
   /// Whether a job takes so much less than another that it fits better, or frees a fair part of what that one lacks.
@@ -105,7 +105,7 @@ class Adviser {
     const bool of_device = !changes.empty() && changes.front().field == "device";
     if (!of_device && !helps(other, job_)) return std::nullopt;
     std::string change = text_of(changes);
-    const auto is_it = [&](const FitAdvice& given) { return given.change == change; };
+    const auto is_it = [&](const Advice& given) { return given.change == change; };
     if (std::any_of(advice_.begin(), advice_.end(), is_it)) return other.verdict;
     advice_.push_back({std::move(change), other.memory->peak_bytes, job_.images_per_sec.p50 / other.images_per_sec.p50,
                        *other.verdict});
@@ -130,7 +130,7 @@ class Adviser {
   JobTerms terms_;
   const Forecast& job_;
   Forecast best_ = job_;  // of the changes of chains together
-  std::vector<FitAdvice> advice_;
+  std::vector<Advice> advice_;
 };
 
 /// bf16, or fp16 where the job has it or its device no bf16.
@@ -196,8 +196,8 @@ std::vector<const Device*> larger_devices(const TimeRegressor& model, const Work
 
 }  // namespace
 
-std::vector<FitAdvice> fit_advice(const TimeRegressor& model, const Workload& workload, const JobTerms& terms,
-                                  const Forecast& job, const Prices& prices) {
+std::vector<Advice> advice(const TimeRegressor& model, const Workload& workload, const JobTerms& terms,
+                           const Forecast& job, const Prices& prices) {
   if (!job.verdict || *job.verdict == MemoryVerdict::fits) return {};
   Adviser adviser(model, workload, terms, job);
   adviser.offer_batches({});

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/device.h>
+#include <perfpred/forecast.h>
+#include <perfpred/time_regressor.h>
+#include <perfpred/workload.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace perfpred {
+
+struct Price {
+  double per_hour = 0;   ///< of one device, >= 0
+  std::string currency;  ///< empty if the table does not say
+};
+
+/// Prices of devices by their names in the catalogue.
+using Prices = std::map<std::string, Price, std::less<>>;
+
+/// A table with the columns `device`, `price_per_hour` and, if there is one, `currency`. A name that several devices
+/// share is the price of each of them.
+/// @throws InputError with file and line for a device that is not known or that appears twice, a price below 0, or a
+/// second currency
+[[nodiscard]] PERFPRED_API Prices read_prices(const std::string& path, const DeviceCatalogue& devices);
+
+/// A change of a job that takes less memory or a larger device.
+struct Advice {
+  std::string change;             ///< fields and their values joined by `;`: `checkpoint=all;optimizer=adamw8bit`
+  std::int64_t memory_bytes = 0;  ///< expected on the device
+  double time_factor = 1;         ///< of an epoch, beside the job as it was asked
+  MemoryVerdict verdict = MemoryVerdict::does_not_fit;
+};
+
+/// What is asked of a job besides its workload.
+struct AnswerTerms {
+  JobTerms job;
+  std::optional<std::int64_t> train_tokens = {};  ///< an epoch's, in place of its samples; >= 1
+  Prices prices = {};                             ///< of devices, where `job` has no price
+  std::string of_epochs = {};  ///< name of a given term that needs an epoch that is known, as `budget_sec`; or empty
+  bool advises = true;         ///< otherwise the largest batch and the advice are left out, which take most of the time
+
+  /// A workload of as many samples an epoch as hold so many tokens. @throws InputError if its samples are no sequences
+  [[nodiscard]] PERFPRED_API Workload applied_to(Workload workload) const;
+};
+
+/// What a model answers for a job. The answers of programs, of C and of Python are views of it.
+struct Answer {
+  Workload workload;  ///< with the samples that AnswerTerms::train_tokens says
+  Forecast forecast;
+  std::string key;             ///< the workload's; of a captured step empty in the fields that the step decides
+  std::vector<Advice> advice;  ///< what would make it fit; empty where it does, or where that is not known
+  std::string currency;        ///< of the price; empty if it is not known
+  std::vector<std::string> assumed = {};   ///< fields that the answer rests on and that nobody stated
+  std::vector<std::string> left_out = {};  ///< what the answer does not hold, a line each
+  std::int64_t batches = 1;                ///< of a step, whose gradients one update uses
+
+  /// Seconds of an epoch, of a step where the workload does not know its epoch.
+  [[nodiscard]] const Quantiles& sec() const {
+    return workload.knows_epoch() ? forecast.prediction.time_sec : forecast.step_sec;
+  }
+};
+
+/// Time, throughput, memory and price of a job before it is launched, what limits it, what would make it fit, and what
+/// the answer rests on.
+/// @throws InputError as forecast() and AnswerTerms::applied_to(), and for AnswerTerms::of_epochs where the workload
+/// does not know its epoch
+[[nodiscard]] PERFPRED_API Answer answer(const TimeRegressor& model, const Workload& workload,
+                                         const AnswerTerms& terms = {});
+
+/// The document of `perfpred-predict --json` (docs/predict.md).
+[[nodiscard]] PERFPRED_API std::string json_text(const Answer& answer);
+
+}  // namespace perfpred
