@@ -133,7 +133,7 @@ TEST(TimeRegressor, TheOrderOfRowsInAFileDoesNotMatter) {
   const TimeRegressor model = TimeRegressor::fit(made_up_rows());
   model.save(file);
   nlohmann::json json = nlohmann::json::parse(std::ifstream(file));
-  std::reverse(json["fitted"].begin(), json["fitted"].end());
+  for (nlohmann::json& column : json["fitted"]) std::reverse(column.begin(), column.end());
   std::ofstream(file) << json.dump();
   EXPECT_EQ(TimeRegressor::load(file).fitted_rows(), model.fitted_rows());
   std::filesystem::remove(file);
@@ -145,8 +145,11 @@ TEST(TimeRegressor, NamesInAFileMayHaveAnySpelling) {
   TimeRegressor::fit(rows).save(file);
   std::ifstream saved(file);
   std::string text(std::istreambuf_iterator<char>(saved), {});
-  for (const auto& [from, to] : {std::pair<std::string, std::string>("device=T4", "device=Tesla T4"),
-                                 std::pair<std::string, std::string>("network=cifar_cnn", "network=CIFAR_CNN")}) {
+  for (const auto& [from, to] :
+       {std::pair<std::string, std::string>("device=T4", "device=Tesla T4"),
+        std::pair<std::string, std::string>("\"device\": \"T4\"", "\"device\": \"Tesla T4\""),
+        std::pair<std::string, std::string>("network=cifar_cnn", "network=CIFAR_CNN"),
+        std::pair<std::string, std::string>("\"network\": \"cifar_cnn\"", "\"network\": \"CIFAR_CNN\"")}) {
     ASSERT_NE(text.find(from), std::string::npos);
     for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
       text.replace(at, from.size(), to);
@@ -170,7 +173,7 @@ TEST(TimeRegressor, BadModelFilesAreNamed) {
     std::ofstream(file) << json.dump();
     return testing::refusal<ModelError>([&] { (void)TimeRegressor::load(file); });
   };
-  for (const char* name : {"format", "kind", "fitted", "groups", "training_set", "model_id"}) {
+  for (const char* name : {"format", "kind", "workloads", "fitted", "groups", "training_set", "model_id"}) {
     nlohmann::json json = good;
     json.erase(name);
     EXPECT_THAT(complaint(json), ::testing::HasSubstr(name));
@@ -178,6 +181,15 @@ TEST(TimeRegressor, BadModelFilesAreNamed) {
   nlohmann::json json = good;
   json["format"] = 1;
   EXPECT_THAT(complaint(json), ::testing::HasSubstr("format 1 is not known"));
+  json = good;
+  json["workloads"]["rows"][0].erase(0);
+  EXPECT_THAT(complaint(json), ::testing::HasSubstr("rows"));
+  json = good;
+  json["fitted"]["workload"][3] = 1'000'000;
+  EXPECT_THAT(complaint(json), ::testing::HasSubstr("workload"));
+  json = good;
+  json["fitted"]["n"].erase(0);
+  EXPECT_THAT(complaint(json), ::testing::HasSubstr("lists of one length"));
   json = good;
   json["groups"][0]["model"].erase("physics");
   EXPECT_THAT(complaint(json), ::testing::HasSubstr("physics"));

@@ -14,6 +14,7 @@
 #include <fstream>
 
 #include "made_up_rows.h"
+#include "model/file_rows.h"
 #include "model/hybrid/cost_model.h"
 #include "model/hybrid/hybrid.h"
 #include "model/hybrid/residual_kernel.h"
@@ -223,14 +224,19 @@ TEST(TimeRegressor, ARunOfAKnownKeyIsAveragedWithItsRow) {
   EXPECT_NEAR(*row->avg_time_mean, sum / 31, 1e-12 * sum);
   const std::string file = scratch("known");
   model.save(file);
-  const nlohmann::json kept = nlohmann::json::parse(std::ifstream(file))["groups"][0]["model"]["rows"];
+  const nlohmann::json saved = nlohmann::json::parse(std::ifstream(file));
+  const nlohmann::json& kept = saved["groups"][0]["model"]["rows"];
   std::filesystem::remove(file);
-  ASSERT_EQ(kept.size(), rows.size());
-  for (const nlohmann::json& one : kept) {
-    if (one["key"] != known.key()) continue;
-    EXPECT_NEAR(one["noise"].get<double>(), 1.0 / 31, 1e-12);
-    EXPECT_NEAR(one["log_time"].get<double>(), log_sum / 31, 1e-12);
+  const FileRows places = FileRows::read(saved["workloads"]);
+  ASSERT_EQ(kept["workload"].size(), rows.size());
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (places.key(kept["workload"][i]) != known.key()) continue;
+    ++found;
+    EXPECT_NEAR(kept["noise"][i].get<double>(), 1.0 / 31, 1e-12);
+    EXPECT_NEAR(kept["log_time"][i].get<double>(), log_sum / 31, 1e-12);
   }
+  EXPECT_EQ(found, 1);
 }
 
 TEST(TimeRegressor, AFullModelForgetsWhatTheOtherRowsSayBest) {
@@ -249,14 +255,27 @@ TEST(TimeRegressor, AFullModelForgetsWhatTheOtherRowsSayBest) {
     for (const auto& reason : result.rejected) EXPECT_EQ(reason, std::nullopt);
     return result;
   };
-  const nlohmann::json all = learn(rows.size() + more.size()).model->to_json();
+  std::map<std::string, Workload> workloads;
+  for (const auto* part : {&rows, &more}) {
+    for (const AggregateRow& row : *part) workloads.emplace(row.workload.key(), row.workload);
+  }
+  const FileRows file(std::move(workloads));
+  const nlohmann::json all = learn(rows.size() + more.size()).model->to_json(file);
   const LearnResult bounded = learn(rows.size());
-  EXPECT_EQ(bounded.model->to_json()["rows"].size(), rows.size());
+  EXPECT_EQ(bounded.model->to_json(file)["rows"]["workload"].size(), rows.size());
 
   // Brute force: the leave-one-out variance of every row by a dense solve without it.
   ResidualKernel kernel;
   for (int i = 0; i < ResidualKernel::parameters; ++i) kernel.theta[i] = all["kernel"][static_cast<std::size_t>(i)];
-  std::vector<nlohmann::json> left(all["rows"].begin(), all["rows"].end());
+  struct Row {
+    std::string key;
+    Place place;
+    double noise;
+  };
+  std::vector<Row> left;
+  const nlohmann::json& columns = all["rows"];
+  for (std::size_t i = 0; i < columns["workload"].size(); ++i)
+    left.push_back({file.key(columns["workload"][i]), columns["place"][i], columns["noise"][i]});
   ASSERT_EQ(left.size(), rows.size() + more.size());
   std::vector<std::string> expected;
   while (left.size() > rows.size()) {
@@ -264,8 +283,8 @@ TEST(TimeRegressor, AFullModelForgetsWhatTheOtherRowsSayBest) {
     std::vector<Place> places;
     Eigen::VectorXd noise(n);
     for (Eigen::Index i = 0; i < n; ++i) {
-      places.push_back(left[static_cast<std::size_t>(i)]["place"].get<Place>());
-      noise[i] = left[static_cast<std::size_t>(i)]["noise"];
+      places.push_back(left[static_cast<std::size_t>(i)].place);
+      noise[i] = left[static_cast<std::size_t>(i)].noise;
     }
     const Eigen::MatrixXd scaled = kernel.scaled(place_matrix(places));
     const Eigen::MatrixXd covariance = kernel.with_noise(kernel.covariance(scaled, scaled), noise);
@@ -283,7 +302,7 @@ TEST(TimeRegressor, AFullModelForgetsWhatTheOtherRowsSayBest) {
       least = variance / noise[i];
       worst = i;
     }
-    expected.push_back(left[static_cast<std::size_t>(worst)]["key"]);
+    expected.push_back(left[static_cast<std::size_t>(worst)].key);
     left.erase(left.begin() + worst);
   }
   EXPECT_EQ(bounded.forgotten, expected);

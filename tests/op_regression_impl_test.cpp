@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -405,7 +406,10 @@ TEST(OpRegression, OfManyRowsTheNearestTellNearlyWhatAllDo) {
   ASSERT_THAT(regression.dropped(), ::testing::Contains(::testing::Field(&RejectedRun::key, bad)));
 
   // All rows, as the model's file has them, by a dense solve.
-  const nlohmann::json json = regression.to_json();
+  std::map<std::string, Workload> workloads;
+  for (const Workload& workload : regression.workloads()) workloads.emplace(workload.key(), workload);
+  const FileRows file(std::move(workloads));
+  const nlohmann::json json = regression.to_json(file);
   const ErrorSpread spread{json["scale"], json["noise"]};
   std::vector<OpError> known;
   for (const nlohmann::json& item : json["rows"]) {
@@ -413,7 +417,7 @@ TEST(OpRegression, OfManyRowsTheNearestTellNearlyWhatAllDo) {
     for (int i = 0; i < features.size(); ++i) features[i] = item["features"][static_cast<std::size_t>(i)];
     ByEffect slopes;
     for (int i = 0; i < slopes.size(); ++i) slopes[i] = item["slopes"][static_cast<std::size_t>(i)];
-    const Workload workload = Workload::from_key(item["key"].get<std::string>());
+    const Workload& workload = file.workload(item["workload"]);
     known.push_back({workload, OpInput(workload, item["deviation"], features, slopes), item["log_ratio"],
                      item["label_variance"], item["runs"]});
   }

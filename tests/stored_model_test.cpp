@@ -33,5 +33,17 @@ TEST(StoredModel, ARegressorAndAnOpModelAnswerAsTheyDid) {
   EXPECT_GE(compared, 20);
 }
 
+TEST(StoredModel, AModelOfAnOlderFormatIsTheSameOnceItIsSavedAnew) {
+  const TimeRegressor older = TimeRegressor::load(stored + "stored_regressor.json");  // format 5
+  const std::string text = older.text();
+  const TimeRegressor anew = TimeRegressor::from_text(text);
+  EXPECT_EQ(anew.text(), text);
+  EXPECT_EQ(anew.fitted_rows(), older.fitted_rows());
+  for (const AggregateRow& row : older.fitted_rows()) {
+    const Quantiles was = older.predict(row.workload).time_sec, is = anew.predict(row.workload).time_sec;
+    EXPECT_TRUE(was.p05 == is.p05 && was.p50 == is.p50 && was.p95 == is.p95) << row.workload.key();
+  }
+}
+
 }  // namespace
 }  // namespace perfpred

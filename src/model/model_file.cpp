@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 
+#include "model/format_5.h"
 #include "model/model_state.h"
 #include "optime/op_model_state.h"
 #include "text/json.h"
@@ -17,7 +19,7 @@
 namespace perfpred {
 namespace {
 
-constexpr int model_format = 5;
+constexpr int model_format = 6;
 
 nlohmann::json range_json(const Range& range) {
   return range.low <= range.high ? nlohmann::json{range.low, range.high} : nlohmann::json(nullptr);
@@ -57,6 +59,42 @@ void read_networks(const nlohmann::json& networks, Group& group) {
   }
 }
 
+/// All workloads that parts of a state name.
+FileRows rows_of(const ModelState& state) {
+  std::map<std::string, Workload> workloads;
+  for (const auto& [key, row] : state.fitted) workloads.emplace(key, row.workload);
+  for (Workload& workload : state.ops->workloads()) workloads.emplace(workload.key(), std::move(workload));
+  return FileRows(std::move(workloads));
+}
+
+nlohmann::json fitted_json(const ModelState& state, const FileRows& rows) {
+  nlohmann::json fitted;
+  for (const char* name : {"workload", "time_sec", "n", "observed"}) fitted[name] = nlohmann::json::array();
+  for (const auto& [key, row] : state.fitted) {
+    fitted["workload"].push_back(rows.place(key));
+    fitted["time_sec"].push_back(row.sec);
+    fitted["n"].push_back(row.n);
+    fitted["observed"].push_back(row.observed);
+  }
+  return fitted;
+}
+
+void read_fitted(const nlohmann::json& fitted, const FileRows& rows, ModelState& state) {
+  const std::vector<std::size_t> places = rows.places_in(fitted, "workload");
+  const Eigen::VectorXd sec = json_vector(fitted, "time_sec", static_cast<Eigen::Index>(places.size()));
+  const std::vector<std::int32_t> n = json_integers(fitted, "n");
+  const nlohmann::json& observed = json_field(fitted, "observed");
+  if (n.size() != places.size() || !observed.is_array() || observed.size() != places.size())
+    refuse_field("fitted", "lists of one length");
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    FittedRow row{rows.workload(places[i]), sec[static_cast<Eigen::Index>(i)], n[i], {}};
+    if (!(row.sec > 0)) refuse_field("time_sec", "a list of positive numbers");
+    if (row.n < 1) refuse_field("n", "a list of positive integers");
+    if (!observed[i].empty()) row.observed = json_texts({{"observed", observed[i]}}, "observed");
+    state.fitted.emplace(rows.key(places[i]), std::move(row));
+  }
+}
+
 void refuse_layers(const nlohmann::json& json) {
   if (json.value("kind", nlohmann::json()) != "layers") return;
   throw ModelError(
@@ -66,10 +104,7 @@ void refuse_layers(const nlohmann::json& json) {
 }  // namespace
 
 nlohmann::json to_json(const ModelState& state) {
-  nlohmann::json fitted = nlohmann::json::array();
-  for (const auto& [key, row] : state.fitted) {
-    fitted.push_back({{"key", key}, {"time_sec", row.sec}, {"n", row.n}, {"observed", row.observed}});
-  }
+  const FileRows rows = rows_of(state);
   nlohmann::json groups = nlohmann::json::array();
   for (const Group& group : state.groups) {
     nlohmann::json networks = nlohmann::json::object();
@@ -82,16 +117,17 @@ nlohmann::json to_json(const ModelState& state) {
     }
     groups.push_back({{"example", group.example.key()},
                       {"networks", networks},
-                      {"model", group.model ? group.model->to_json() : nlohmann::json()}});
+                      {"model", group.model ? group.model->to_json(rows) : nlohmann::json()}});
   }
   return {{"format", model_format},
           {"kind", state.kind->name},
           {"software", fmt::format("perfpred {}", PERFPRED_VERSION)},
           {"model_id", id_text(state.model_id)},
           {"training_set", id_text(state.training_set_id)},
-          {"fitted", fitted},
+          {"workloads", rows.to_json()},
+          {"fitted", fitted_json(state, rows)},
           {"groups", groups},
-          {"ops", state.ops->to_json()}};
+          {"ops", state.ops->to_json(rows)}};
 }
 
 ModelState read_state(const nlohmann::json& json, std::string_view text, const DeviceCatalogue& given) {
@@ -102,6 +138,7 @@ ModelState read_state(const nlohmann::json& json, std::string_view text, const D
   }
   refuse_layers(json);
   const nlohmann::json& format = json_field(json, "format");
+  if (format == 5) return read_state(from_format_5(json), text, given);
   if (format != model_format) {
     throw ModelError(
         fmt::format("format {} is not known; this build reads format {}", shown(dumped(format)), model_format));
@@ -114,12 +151,9 @@ ModelState read_state(const nlohmann::json& json, std::string_view text, const D
   }
   state.model_id = read_id(json, "model_id");
   state.training_set_id = read_id(json, "training_set");
-  for (const nlohmann::json& item : json_objects(json, "fitted")) {
-    FittedRow row{json_number(item, "time_sec"), json_positive_integer(item, "n"), json_texts(item, "observed")};
-    if (!(row.sec > 0)) refuse_field("time_sec", "positive");
-    state.fitted.emplace(json_workload(item, "key").key(), std::move(row));  // names are canonical in this build
-  }
-  state.ops = std::make_shared<const OpRegression>(OpRegression::read(json_object(json, "ops")));
+  const FileRows rows = FileRows::read(json_object(json, "workloads"));
+  read_fitted(json_object(json, "fitted"), rows, state);
+  state.ops = std::make_shared<const OpRegression>(OpRegression::read(json_object(json, "ops"), rows));
   const DeviceCatalogue devices = state.ops->prior().with_own_devices(given);
   const nlohmann::json& groups = json_objects(json, "groups");
   if (groups.empty() && !state.fitted.empty()) refuse_field("groups", "a list of at least one group");
@@ -128,7 +162,7 @@ ModelState read_state(const nlohmann::json& json, std::string_view text, const D
     group.example = json_workload(part, "example");
     read_networks(json_object(part, "networks"), group);
     if (!json_field(part, "model").is_null())
-      group.model = state.kind->load(json_object(part, "model"), kind_on(group.example, devices));
+      group.model = state.kind->load(json_object(part, "model"), rows, kind_on(group.example, devices));
     const auto lacks_model = [&](const auto& network) { return network.second.modelled && !group.model; };
     if (std::any_of(group.networks.begin(), group.networks.end(), lacks_model)) refuse_field("model", "there");
     if (group.model && group.models(group.example)) (void)group.model->predict(group.example);  // if it can

@@ -60,6 +60,7 @@ struct Group {
 
 /// A workload that the model was fitted on or has observed.
 struct FittedRow {
+  Workload workload;
   double sec = 0;                     ///< mean over its runs
   std::int64_t n = 0;                 ///< runs
   std::vector<std::string> observed;  ///< time stamps of the runs that were observed

@@ -15,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "model/file_rows.h"
+
 namespace perfpred {
 
 /// How a caller follows and stops a fit.
@@ -69,7 +71,8 @@ class RegressorModel {
   [[nodiscard]] virtual LearnResult learn(std::span<const AggregateRow> measured, std::span<const double> stated) const;
 
   [[nodiscard]] virtual std::vector<RejectedRun> dropped() const;  ///< rows that the fit rejected
-  [[nodiscard]] virtual nlohmann::json to_json() const = 0;
+  /// @param rows  of the file, among them all of this model
+  [[nodiscard]] virtual nlohmann::json to_json(const FileRows& rows) const = 0;
 };
 
 /// A kind of regressor: how it is fitted and how it is read back. A new one takes a source file that defines it and a
@@ -84,7 +87,7 @@ struct RegressorKind {
   std::size_t family_rows = 0;
   std::unique_ptr<RegressorModel> (*fit)(const TrainingTable& table) = nullptr;
   /// @param device  that the rows ran on
-  std::unique_ptr<RegressorModel> (*load)(const nlohmann::json& model, DeviceKind device) = nullptr;
+  std::unique_ptr<RegressorModel> (*load)(const nlohmann::json& model, const FileRows& rows, DeviceKind device) = nullptr;
 };
 
 extern const RegressorKind ann_kind, boosting_kind, forest_kind, hybrid_kind, linear_kind;

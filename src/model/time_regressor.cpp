@@ -19,6 +19,7 @@
 #include "model/model_state.h"
 #include "model/training_rows.h"
 #include "model/unstated.h"
+#include "optime/op_model_state.h"
 #include "optime/standard_ops.h"
 #include "text/files.h"
 #include "text/hash.h"
@@ -64,6 +65,12 @@ std::vector<std::pair<Workload, TrainingTable>> tables_of(const std::vector<Aggr
 /// Networks that the hybrid's cost model has in closed form.
 bool is_of_family(const Workload& workload) { return workload.depth().has_value(); }
 
+/// With samples an epoch that are stated, as its key states them.
+Workload as_in_files(Workload workload) {
+  workload.train_images = std::int64_t{workload.train_images};
+  return workload;
+}
+
 /// Adds a group with its rows, and fits the state's kind of model on those that it models.
 /// @param op_model  whether the op model can predict the group, too
 void add_group(ModelState& state, const Workload& example, bool op_model, TrainingTable& table) {
@@ -81,7 +88,7 @@ void add_group(ModelState& state, const Workload& example, bool op_model, Traini
   for (const std::vector<AggregateRow>* part : {&all, &std::as_const(table.val)}) {
     for (const AggregateRow& row : *part) {
       group.cover(row.workload, !by_ops || (family >= least && is_of_family(row.workload)));
-      state.fitted[row.workload.key()] = {*row.avg_time_mean, row.n, {}};
+      state.fitted[row.workload.key()] = {as_in_files(row.workload), *row.avg_time_mean, row.n, {}};
     }
   }
   if (!table.rows.empty()) group.model = state.kind->fit(table);
@@ -194,6 +201,7 @@ class Observation {
     const double sec = *row.avg_time_mean;
     const std::string key = run.workload.key();
     FittedRow& fitted = state_.fitted[key];
+    fitted.workload = as_in_files(run.workload);
     ++fitted.n;
     fitted.sec += (sec - fitted.sec) / static_cast<double>(fitted.n);
     if (!run.timestamp_utc.empty()) fitted.observed.push_back(as_utf8(run.timestamp_utc));
@@ -339,7 +347,7 @@ TimeRegressor TimeRegressor::fit(std::span<const AggregateRow> rows, const FitOp
   state->ops = std::make_shared<const OpRegression>(std::move(ops));
   state->training_set_id = set_id(fitted) + set_id(chosen_by);
   state->model_id = fnv1a(fmt::format("{} {} {} {}", options.kind, options.seed, set_id(fitted), set_id(chosen_by)));
-  if (options.prior) state->model_id = fnv1a(dumped(state->ops->to_json()), state->model_id);
+  if (options.prior) state->model_id = fnv1a(dumped(to_json(OpModelAccess::state(*options.prior))), state->model_id);
   return TimeRegressor(std::make_unique<Impl>(std::move(state), options.devices));
 }
 
@@ -577,7 +585,7 @@ std::vector<AggregateRow> TimeRegressor::fitted_rows() const {
   std::vector<AggregateRow> rows;
   for (const auto& [key, fitted] : state->fitted) {
     AggregateRow& row = rows.emplace_back();
-    row.workload = Workload::from_key(key);
+    row.workload = fitted.workload;
     row.n = fitted.n;
     row.avg_time_mean = fitted.sec;
   }

@@ -9,7 +9,6 @@
 #include "model/hybrid/hybrid.h"
 #include "model/hybrid/hybrid_model.h"
 #include "text/model_json.h"
-#include "workload/workload_json.h"
 
 namespace perfpred {
 namespace {
@@ -22,15 +21,26 @@ std::array<double, count> array_of(const nlohmann::json& object, const char* nam
   return values;
 }
 
-HybridRow read_row(const nlohmann::json& json) {
-  HybridRow row;
-  row.key = json_workload(json, "key").key();  // names are canonical in this build
-  row.place = array_of<PlaceInput::count>(json, "place");
-  row.log_time = json_log(json, "log_time");
-  row.noise = json_number(json, "noise");
-  if (!(row.noise > 0)) refuse_field("noise", "positive");
-  row.log_physics = json_log(json, "log_physics");
-  return row;
+std::vector<HybridRow> read_rows(const nlohmann::json& json, const FileRows& file) {
+  const std::vector<std::size_t> places = file.places_in(json, "workload");
+  if (places.empty()) refuse_field("rows", "those of at least one workload");
+  const auto count = static_cast<Eigen::Index>(places.size());
+  const Eigen::VectorXd log_time = json_logs(json, "log_time", count), noise = json_vector(json, "noise", count),
+                        log_physics = json_logs(json, "log_physics", count);
+  if (noise.minCoeff() <= 0) refuse_field("noise", "a list of positive numbers");
+  const Eigen::MatrixXd inputs = json_matrix(json, "place", count, PlaceInput::count);
+  std::vector<HybridRow> rows(places.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto k = static_cast<Eigen::Index>(i);
+    HybridRow& row = rows[i];
+    row.key = file.key(places[i]);
+    for (std::size_t input = 0; input < row.place.size(); ++input)
+      row.place[input] = inputs(k, static_cast<Eigen::Index>(input));
+    row.log_time = log_time[k];
+    row.noise = noise[k];
+    row.log_physics = log_physics[k];
+  }
+  return rows;
 }
 
 FittedPhysics read_physics(const nlohmann::json& json) {
@@ -46,11 +56,10 @@ FittedPhysics read_physics(const nlohmann::json& json) {
   return physics;
 }
 
-std::unique_ptr<RegressorModel> load_hybrid(const nlohmann::json& json, DeviceKind device) {
+std::unique_ptr<RegressorModel> load_hybrid(const nlohmann::json& json, const FileRows& file, DeviceKind device) {
   auto model = std::make_unique<HybridModel>();
   model->device = device;
-  for (const nlohmann::json& row : json_objects(json, "rows")) model->rows.push_back(read_row(row));
-  if (model->rows.empty()) refuse_field("rows", "a list of at least one row");
+  model->rows = read_rows(json_object(json, "rows"), file);
   model->physics = read_physics(json_object(json, "physics"));
   model->kernel.theta = json_logs(json, "kernel", ResidualKernel::parameters);
   const nlohmann::json& calibration = json_object(json, "calibration");
@@ -75,14 +84,16 @@ std::unique_ptr<RegressorModel> fit_by_default(const TrainingTable& table) { ret
 
 }  // namespace
 
-nlohmann::json HybridModel::to_json() const {
-  nlohmann::json json_rows = nlohmann::json::array();
+nlohmann::json HybridModel::to_json(const FileRows& file) const {
+  nlohmann::json json_rows;
+  for (const char* name : {"workload", "place", "log_time", "noise", "log_physics"})
+    json_rows[name] = nlohmann::json::array();
   for (const HybridRow& row : rows) {
-    json_rows.push_back({{"key", row.key},
-                         {"place", row.place},
-                         {"log_time", row.log_time},
-                         {"noise", row.noise},
-                         {"log_physics", row.log_physics}});
+    json_rows["workload"].push_back(file.place(row.key));
+    json_rows["place"].push_back(row.place);
+    json_rows["log_time"].push_back(row.log_time);
+    json_rows["noise"].push_back(row.noise);
+    json_rows["log_physics"].push_back(row.log_physics);
   }
   nlohmann::json json_dropped = nlohmann::json::array();
   for (const RejectedRun& row : rejected) json_dropped.push_back({{"key", row.key}, {"reason", row.reason}});

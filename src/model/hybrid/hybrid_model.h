@@ -75,7 +75,7 @@ class HybridModel final : public RegressorModel {
   [[nodiscard]] LearnResult learn(std::span<const AggregateRow> measured,
                                   std::span<const double> stated) const override;
   [[nodiscard]] std::vector<RejectedRun> dropped() const override { return rejected; }
-  [[nodiscard]] nlohmann::json to_json() const override;
+  [[nodiscard]] nlohmann::json to_json(const FileRows& file) const override;
 
  private:
   /// The median in log seconds and its uncertainty, as variances.

@@ -21,7 +21,7 @@ class FeatureModel final : public RegressorModel {
     return quantiles_about(function_->log_time(features_of(workload)), function_->half_width);
   }
 
-  [[nodiscard]] nlohmann::json to_json() const override { return function_json(*function_); }
+  [[nodiscard]] nlohmann::json to_json(const FileRows&) const override { return function_json(*function_); }
 
  private:
   std::unique_ptr<FeatureRegressor> function_;
@@ -35,7 +35,7 @@ std::unique_ptr<RegressorModel> fit(const TrainingTable& table) {
 }
 
 template <const FeatureKind& kind>
-std::unique_ptr<RegressorModel> load(const nlohmann::json& json, DeviceKind) {
+std::unique_ptr<RegressorModel> load(const nlohmann::json& json, const FileRows&, DeviceKind) {
   return std::make_unique<FeatureModel>(load_function(kind, json, static_cast<Eigen::Index>(feature_names.size())));
 }
 

@@ -110,9 +110,12 @@ class OpRegression {
   /// Measurement noise excluded. @throws InputError as OpPrior::epoch()
   [[nodiscard]] JointNormal joint(std::span<const Workload> workloads, const DeviceCatalogue& devices) const;
 
-  [[nodiscard]] nlohmann::json to_json() const;
+  /// The workloads of the rows.
+  [[nodiscard]] std::vector<Workload> workloads() const;
+  /// @param file  has these workloads
+  [[nodiscard]] nlohmann::json to_json(const FileRows& file) const;
   /// @throws ModelError naming the field that is missing or wrong
-  [[nodiscard]] static OpRegression read(const nlohmann::json& json);
+  [[nodiscard]] static OpRegression read(const nlohmann::json& json, const FileRows& file);
 
  private:
   /// What rows tell about an error.

@@ -6,13 +6,19 @@
 #include "model/ops/op_regression.h"
 #include "optime/op_model_state.h"
 #include "text/model_json.h"
-#include "workload/workload_json.h"
 
 namespace perfpred {
-nlohmann::json OpRegression::to_json() const {
+
+std::vector<Workload> OpRegression::workloads() const {
+  std::vector<Workload> workloads;
+  for (const OpError& row : rows_) workloads.push_back(row.workload);
+  return workloads;
+}
+
+nlohmann::json OpRegression::to_json(const FileRows& file) const {
   nlohmann::json rows = nlohmann::json::array();
   for (const OpError& row : rows_) {
-    rows.push_back({{"key", row.workload.key()},
+    rows.push_back({{"workload", file.place(row.workload.key())},
                     {"log_ratio", row.log_ratio},
                     {"label_variance", row.label_variance},
                     {"runs", row.runs},
@@ -26,14 +32,14 @@ nlohmann::json OpRegression::to_json() const {
           {"rows", rows}};
 }
 
-OpRegression OpRegression::read(const nlohmann::json& json) {
+OpRegression OpRegression::read(const nlohmann::json& json, const FileRows& file) {
   auto model = std::make_shared<const OpTimeModel>(OpModelAccess::model(read_op_model(json_object(json, "model"))));
   OpRegression regression(std::make_shared<const OpPrior>(std::move(model)));
   regression.spread_ = {json_number(json, "scale"), json_number(json, "noise")};
   if (!(regression.spread_.scale > 0 && regression.spread_.scale <= 100)) refuse_field("scale", "in (0, 100]");
   if (!(regression.spread_.noise > 0 && regression.spread_.noise <= 100)) refuse_field("noise", "in (0, 100]");
   for (const nlohmann::json& item : json_objects(json, "rows")) {
-    const Workload workload = json_workload(item, "key");
+    const Workload& workload = file.workload(file.place_in(item, "workload"));
     const OpFeatures features = json_vector(item, "features", OpFeature::count);
     const ByEffect slopes = json_vector(item, "slopes", ByEffect::SizeAtCompileTime);
     OpError row{workload, {workload, json_non_negative(item, "deviation"), features, slopes}};
