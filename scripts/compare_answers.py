@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Asks two builds the same 1,000 questions and tells which answers moved: what a change does, not whether it is right.
+"""Asks two builds the same 1,200 questions and tells which answers moved: what a change does, not whether it is right.
 
     scripts/compare_answers.py OLD_BIN NEW_BIN [--moved PERCENT] [--json OUT]
 
 OLD_BIN and NEW_BIN are the bin folders of two builds. The questions are fixed: 820 steps by the standard model (network x
 device x precision x batch size x layout, time and memory), 140 by regressors on runs that each build fits itself on
-data/, and 40 of perfpred-inspect (memory, time at the roofline). Whole documents are compared: every figure, text and null.
+data/, 40 of perfpred-inspect (memory, time at the roofline), 100 about step files that this script writes, 20 sweeps, 20
+layers, and 60 that the C library beside the bin folder answers (lib/libperfpred.so), which Python shows. Whole documents
+are compared: every figure, text and null.
 An answer has moved where a figure differs by more than PERCENT (default 0) or something else differs at all. Prints how
 many, by how much, and for which devices, networks and precisions; --json writes both answers to each question. Exit code
 1 if an answer moved.
@@ -77,6 +79,123 @@ def inspect_questions():
                 [(1, "fp32", "T4"), (32, "tf32", "A100-PCIe-40GB"), (64, "bf16", "H100-SXM5-80GB"), (16, "fp16", "MI210")])]
 
 
+def step_of_layers(widths, batch, other_batch, precision="fp32", compiled=False):
+    """A step file: linear layers and ReLUs in a row, their backward pass, and SGD's update."""
+    size = 2 if precision == "bf16" else 4
+    dtype = "bfloat16" if precision == "bf16" else "float32"
+    storages, tensors, ops = [], [], []
+
+    def tensor(sizes, growth, role, storage=None, strides=None):
+        if storage is None:
+            storages.append({"bytes": size * sizes[0] * sizes[1]})
+            storage = len(storages) - 1
+        tensors.append({"sizes": sizes, "strides": strides or [sizes[1], 1], "growth": growth, "dtype": dtype,
+                        "storage": storage, "role": role})
+        return len(tensors) - 1
+
+    def turned(of):
+        """Its transpose: a view."""
+        whole = tensors[of]
+        return tensor(whole["sizes"][::-1], whole["growth"][::-1], whole["role"], whole["storage"], [1, whole["sizes"][1]])
+
+    def op(name, inputs, outputs, phase, layer=0, frees=()):
+        ops.append({"name": name, "inputs": inputs, "outputs": outputs, "phase": phase, "layer": layer,
+                    **({"frees": [tensors[one]["storage"] for one in frees]} if frees else {})})
+
+    flowing, forward = tensor([batch, widths[0]], [1, 0], "input"), []
+    for layer, (width, out) in enumerate(zip(widths, widths[1:]), 1):
+        weight = tensor([width, out], [0, 0], "parameter")
+        product, active = (tensor([batch, out], [1, 0], "activation") for _ in range(2))
+        op("aten::mm", [flowing, weight], [product], "forward", layer)
+        op("aten::relu", [product], [active], "forward", layer)
+        forward.append((flowing, weight, product, active))
+        flowing = active
+    gradient = tensor([batch, widths[-1]], [1, 0], "temporary")
+    op("aten::ones_like", [flowing], [gradient], "loss")
+    updated = []
+    for layer, (before, weight, product, active) in reversed(list(enumerate(forward, 1))):
+        of_product = tensor([batch, widths[layer]], [1, 0], "temporary")
+        op("aten::threshold_backward", [gradient, active], [of_product], "backward", layer, [active])
+        of_weight = tensor(tensors[weight]["sizes"], [0, 0], "gradient")
+        op("aten::mm", [turned(before), of_product], [of_weight], "backward", layer)
+        updated.append((weight, of_weight))
+        if layer > 1:
+            gradient = tensor([batch, widths[layer - 1]], [1, 0], "temporary")
+            op("aten::mm", [of_product, turned(weight)], [gradient], "backward", layer, [of_product])
+    for weight, of_weight in updated:
+        op("aten::_foreach_add_", [weight, of_weight], [weight], "optimizer")
+    return {"format": 1, "torch": "2.11.0", "precision": precision, "batch_size": batch, "compiled": compiled,
+            **({"other_batch_size": other_batch} if other_batch else {}),
+            "layers": ["", *(f"linear{i}" for i in range(1, len(widths)))],
+            "storages": storages, "tensors": tensors, "ops": ops}
+
+
+def write_steps(folder):
+    """@returns paths of step files, and batch sizes that each may be asked for."""
+    steps = {"wide": (step_of_layers([3072, 4096, 4096, 1000], 32, 64), [1, 7, 32, 100, 4096]),
+             "deep": (step_of_layers([256] * 40, 16, 32, "bf16"), [1, 2, 16, 333, 100_000]),
+             "alone": (step_of_layers([784, 512, 512, 10], 128, None), [128]),
+             "compiled": (step_of_layers([1024, 1024, 1024, 16], 64, 128, "fp32", True), [8, 64, 65, 2048])}
+    for name, (step, _) in steps.items():
+        (folder / f"{name}.json").write_text(json.dumps(step))
+    return {str(folder / f"{name}.json"): batches for name, (_, batches) in steps.items()}
+
+
+def step_questions(steps):
+    """100 requests about step files."""
+    asked = [{"step": step, "device": device, "batch_size": batch, **more}
+             for step, batches in steps.items() for batch, device, more in itertools.product(
+                 batches, ["T4", "A100-SXM4-80GB", "H100-SXM5-80GB", "MI300X"],
+                 [{}, {"epochs": 3, "train_images": 50_000}, {"fit_advice": 0}])]
+    return random.Random(3).sample(asked, 100)
+
+
+def sweep_questions(steps):
+    """20 tables, each of many answers."""
+    sweeps = [["--network", network, "--device", device, "--sweep", sweep]
+              for network, device in (("resnet50", "A100-SXM4-80GB"), ("gpt2", "L4"), ("vit_b_16", "RTX 4090"),
+                                      ("mobilenet_v2", "T4"))
+              for sweep in ("batch_size=1,2,4,8,16,32,64,128", "precision=fp32,tf32,bf16", "optimizer=sgd,adam,adamw")]
+    sweeps += [["--network", "resnet50", "--batch-size", "64", "--sweep", f"device={devices}"]
+               for devices in ("all", "T4,L4,A10", "H100,H200")]
+    sweeps += [["--step", step, "--device", device, "--sweep", f"batch_size={','.join(map(str, batches))}"]
+               for step, batches in list(steps.items())[:2] for device in ("T4", "H100-SXM5-80GB")]
+    return sweeps + [["--network", "cifar_cnn", "--device", "T4", "--batch-size", "64", "--depth", "3", "--sweep",
+                      "base_filters=8,16,32"]]
+
+
+def layer_questions():
+    """20 single layers."""
+    layers = ["conv2d:in=64,out=128,kernel=3,size=56", "conv2d:in=3,out=64,kernel=7,size=224", "linear:in=1024,out=4096",
+              "linear:in=512,out=1000", "batchnorm:in=64,size=56"]
+    return [["--layer", layer, "--batch-size", batch, "--device", device]
+            for layer in layers for batch, device in (("8", "T4"), ("64", "A100-SXM4-80GB"), ("64", "H200-SXM-141GB"),
+                                                      ("256", "MI210"))]
+
+
+def ask_library(path, requests):
+    """Answers of perfpred_forecast() with the standard model, in a process of their own."""
+    program = """
+import ctypes, json, sys
+library = ctypes.CDLL(sys.argv[1])
+library.perfpred_last_error.restype = ctypes.c_char_p
+model = ctypes.c_void_p()
+if library.perfpred_model_load(None, None, ctypes.byref(model)): sys.exit(library.perfpred_last_error().decode())
+buffer = ctypes.create_string_buffer(1 << 22)
+for line in sys.stdin:
+    if library.perfpred_forecast(model, line.encode(), buffer, ctypes.c_size_t(1 << 22), None):
+        print(json.dumps({"error": library.perfpred_last_error().decode()}))
+    else:
+        print(json.dumps(json.loads(buffer.value)))
+"""
+    if not path.exists():
+        print(f"{path}: is not there; what C answers is not compared")
+        return [{} for _ in requests]
+    done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True,
+                          input="".join(json.dumps(request) + "\n" for request in requests))
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
 def run(command, lines=None):
     """stdout of a program. A refusal is an answer, too: its message."""
     done = subprocess.run(command, input=lines, capture_output=True, text=True)
@@ -121,7 +240,7 @@ def changes(old, new):
     return relative, others
 
 
-def all_answers(folder, standard, runs, inspected):
+def all_answers(folder, standard, runs, inspected, of_steps, tables, by_library):
     program = {name: str(folder / f"perfpred-{name}") for name in ("predict", "train", "inspect")}
     answers = ask([program["predict"]], standard)
     with tempfile.TemporaryDirectory() as scratch:
@@ -133,7 +252,9 @@ def all_answers(folder, standard, runs, inspected):
     for question in inspected:
         options = [text for name, value in question.items() for text in ("--" + name, str(value))]
         answers.append(json.loads(run([program["inspect"], *options, "--json"])))
-    return answers
+    answers += ask([program["predict"]], of_steps)
+    answers += [json.loads(run([program["predict"], *options, "--json"])) for options in tables]
+    return answers + ask_library(folder.parent / "lib" / "libperfpred.so", by_library)
 
 
 def print_group(title, rows):
@@ -155,8 +276,14 @@ def main():
     given = parser.parse_args()
 
     standard, runs, inspected = standard_questions(), run_questions(), inspect_questions()
-    questions = standard + [{"table": table, **asked} for table, asked in runs] + inspected
-    old, new = (all_answers(folder, standard, runs, inspected) for folder in (given.old, given.new))
+    with tempfile.TemporaryDirectory() as scratch:
+        steps = write_steps(pathlib.Path(scratch))
+        of_steps, tables = step_questions(steps), sweep_questions(steps) + layer_questions()
+        by_library = random.Random(4).sample(standard, 40) + random.Random(5).sample(of_steps, 20)
+        questions = (standard + [{"table": table, **asked} for table, asked in runs] + inspected + of_steps +
+                     [{"options": options} for options in tables] + by_library)
+        old, new = (all_answers(folder, standard, runs, inspected, of_steps, tables, by_library)
+                    for folder in (given.old, given.new))
 
     groups = {title: collections.defaultdict(list) for title in ("device", "network", "precision")}
     shifts, texts, errors, moved = collections.defaultdict(list), collections.Counter(), [0, 0], 0

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "model/unstated.h"
+#include "optime/step_bound.h"
 #include "statistics/confidence.h"
 #include "step/epoch_steps.h"
 #include "step/graph_folder.h"
@@ -58,7 +59,7 @@ std::optional<Bound> bound_of(const std::vector<TimeTerm>& breakdown, double epo
     if (term.op == "compute") parts[0].second += term.sec;
     if (term.op == "memory" || term.op == "weights") parts[1].second += term.sec;
     if (term.op == "launch") parts[2].second += term.sec;
-    if (term.op == "host" && term.sec > epoch_sec / 2) return Bound::launch;
+    if (term.op == "host" && is_launch_bound(term.sec, epoch_sec)) return Bound::launch;
     if (term.op == "input") parts[3].second += term.sec;
   }
   const auto largest =

@@ -3,6 +3,7 @@
 
 #include <perfpred/device.h>
 #include <perfpred/error.h>
+#include <perfpred/op_time_model.h>
 #include <perfpred/roofline.h>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "optime/step_bound.h"
 #include "text/files.h"
 #include "tools/complexity_tables.h"
 
@@ -30,10 +32,8 @@ DeviceAnswer ask(const Device& device, const std::optional<TrainingJob>& job, co
                  const NetworkSteps& network, Precision precision) {
   DeviceAnswer answer;
   answer.name = device.name;
-  if (const auto limits = limits_if_known(device, report.step, precision)) {
-    answer.bound = limits->bound;
-    answer.time_at_peak_sec = limits->time_sec;
-  }
+  answer.bound = step_bound(OpTimeModel::standard(), report.step, device, precision);
+  if (const auto limits = limits_if_known(device, report.step, precision)) answer.time_at_peak_sec = limits->time_sec;
   if (!job) {
     answer.largest_batch_unknown = "how the device allocates memory is unknown";
     return answer;

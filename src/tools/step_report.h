@@ -20,7 +20,8 @@ struct DeviceAnswer {
   std::optional<bool> fits;                   ///< empty if the device's memory, or how it is allocated, is not known
   std::optional<std::int64_t> largest_batch;  ///< that fits; empty if none does, or if it is not known
   std::string largest_batch_unknown;          ///< why it is not known; empty if it is
-  /// What limits the step, and its least time; empty if the device's peak of the precision is not known.
+  /// What limits the step, by the standard model and the roofline, as forecast() says it; and its least time. Empty if
+  /// the device's peak of the precision is not known.
   std::optional<Bound> bound;
   std::optional<double> time_at_peak_sec;
 };
