@@ -176,26 +176,26 @@ std::string median_text(const std::optional<Quantiles>& q) { return q ? fmt::for
 /// @param epochs  seconds are those of epochs, which all answers have; else of steps
 std::vector<TableColumn> table_columns(bool epochs, const char* throughput) {
   using A = Answer;
-  const auto sec = [epochs](const A& a) { return epochs ? a.job.prediction.time_sec : a.job.step_sec; };
+  const auto sec = [epochs](const A& a) { return epochs ? a.forecast.prediction.time_sec : a.forecast.step_sec; };
   return {
       {epochs ? "epoch s" : "step s", [sec](const A& a) { return median_text(sec(a)); }},
       {"90 % interval", [sec](const A& a) { return fmt::format("{:.4g} .. {:.4g}", sec(a).p05, sec(a).p95); }},
-      {throughput, [](const A& a) { return median_text(a.job.images_per_sec); }},
-      {"tokens/s", [](const A& a) { return median_text(a.job.tokens_per_sec); }},
-      {"memory GB", [](const A& a) { return a.job.memory ? gigabytes(a.job.memory->peak_bytes) : ""; }},
-      {"of GB", [](const A& a) { return a.job.usable_bytes ? gigabytes(*a.job.usable_bytes) : ""; }},
-      {"verdict", [](const A& a) { return std::string(a.job.verdict ? in_words(*a.job.verdict) : ""); }, false, true},
+      {throughput, [](const A& a) { return median_text(a.forecast.images_per_sec); }},
+      {"tokens/s", [](const A& a) { return median_text(a.forecast.tokens_per_sec); }},
+      {"memory GB", [](const A& a) { return a.forecast.memory ? gigabytes(a.forecast.memory->peak_bytes) : ""; }},
+      {"of GB", [](const A& a) { return a.forecast.usable_bytes ? gigabytes(*a.forecast.usable_bytes) : ""; }},
+      {"verdict", [](const A& a) { return std::string(a.forecast.verdict ? in_words(*a.forecast.verdict) : ""); }, false, true},
       {"total",
        [epochs](const A& a) {
-         const double total = a.job.total_sec.p50;
-         const bool is_shown = a.workload.knows_epoch() && (!epochs || total != a.job.prediction.time_sec.p50);
+         const double total = a.forecast.total_sec.p50;
+         const bool is_shown = a.workload.knows_epoch() && (!epochs || total != a.forecast.prediction.time_sec.p50);
          return is_shown ? duration(total) : "";
        }},
-      {"price", [](const A& a) { return median_text(a.job.price); }},
+      {"price", [](const A& a) { return median_text(a.forecast.price); }},
       {"epochs",
-       [](const A& a) { return a.job.epochs_in_budget ? fmt::format("{:.0f}", a.job.epochs_in_budget->p50) : ""; }},
-      {"rests on", [](const A& a) { return std::string(to_string(a.job.prediction.provenance)); }, false},
-      {"outside", [](const A& a) { return std::string(to_string(a.job.prediction.reason)); }, false}};
+       [](const A& a) { return a.forecast.epochs_in_budget ? fmt::format("{:.0f}", a.forecast.epochs_in_budget->p50) : ""; }},
+      {"rests on", [](const A& a) { return std::string(to_string(a.forecast.prediction.provenance)); }, false},
+      {"outside", [](const A& a) { return std::string(to_string(a.forecast.prediction.reason)); }, false}};
 }
 
 /// A column for each quantile that was asked for by number.
@@ -224,8 +224,8 @@ void add_column(std::vector<std::string>& lines, const TableColumn& column,
     if (is_error) continue;
     const std::string cell =
         column.is_number ? fmt::format("{:>{}}", cells[i], width) : fmt::format("{:<{}}", cells[i], width);
-    const bool painted = column.is_verdict && i > 0 && answers[i - 1]->job.verdict;
-    lines[i] += "  " + (painted ? coloured(*answers[i - 1]->job.verdict, cell) : cell);
+    const bool painted = column.is_verdict && i > 0 && answers[i - 1]->forecast.verdict;
+    lines[i] += "  " + (painted ? coloured(*answers[i - 1]->forecast.verdict, cell) : cell);
   }
 }
 

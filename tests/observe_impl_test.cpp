@@ -256,7 +256,7 @@ TEST(TimeRegressor, AFullModelForgetsWhatTheOtherRowsSayBest) {
     return result;
   };
   std::map<std::string, Workload> workloads;
-  for (const auto* part : {&rows, &more}) {
+  for (const std::vector<AggregateRow>* part : {&rows, &std::as_const(more)}) {
     for (const AggregateRow& row : *part) workloads.emplace(row.workload.key(), row.workload);
   }
   const FileRows file(std::move(workloads));

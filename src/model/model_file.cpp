@@ -104,7 +104,7 @@ void refuse_layers(const nlohmann::json& json) {
 }  // namespace
 
 nlohmann::json to_json(const ModelState& state) {
-  const FileRows rows = rows_of(state);
+  const FileRows file = rows_of(state);
   nlohmann::json groups = nlohmann::json::array();
   for (const Group& group : state.groups) {
     nlohmann::json networks = nlohmann::json::object();
@@ -117,17 +117,17 @@ nlohmann::json to_json(const ModelState& state) {
     }
     groups.push_back({{"example", group.example.key()},
                       {"networks", networks},
-                      {"model", group.model ? group.model->to_json(rows) : nlohmann::json()}});
+                      {"model", group.model ? group.model->to_json(file) : nlohmann::json()}});
   }
   return {{"format", model_format},
           {"kind", state.kind->name},
           {"software", fmt::format("perfpred {}", PERFPRED_VERSION)},
           {"model_id", id_text(state.model_id)},
           {"training_set", id_text(state.training_set_id)},
-          {"workloads", rows.to_json()},
-          {"fitted", fitted_json(state, rows)},
+          {"workloads", file.to_json()},
+          {"fitted", fitted_json(state, file)},
           {"groups", groups},
-          {"ops", state.ops->to_json(rows)}};
+          {"ops", state.ops->to_json(file)}};
 }
 
 ModelState read_state(const nlohmann::json& json, std::string_view text, const DeviceCatalogue& given) {

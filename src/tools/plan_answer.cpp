@@ -10,6 +10,7 @@
 
 #include "aggregate/figures.h"
 #include "aggregate/usable_rows.h"
+#include "answer/prices.h"
 #include "text/csv.h"
 #include "text/json.h"
 #include "text/parse.h"

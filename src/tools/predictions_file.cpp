@@ -83,20 +83,20 @@ const std::vector<AnswerColumn>& answer_columns() {
   static const std::vector<AnswerColumn> all = [] {
     using A = Answer;
     std::vector<AnswerColumn> columns;
-    add_quantiles(columns, "step_sec", [](const A& a) { return std::optional(a.job.step_sec); });
-    add_quantiles(columns, "tokens_per_sec", [](const A& a) { return a.job.tokens_per_sec; });
+    add_quantiles(columns, "step_sec", [](const A& a) { return std::optional(a.forecast.step_sec); });
+    add_quantiles(columns, "tokens_per_sec", [](const A& a) { return a.forecast.tokens_per_sec; });
     columns.push_back({"memory_bytes", [](const A& a) {
-                         return a.job.memory ? std::to_string(a.job.memory->peak_bytes) : std::string();
+                         return a.forecast.memory ? std::to_string(a.forecast.memory->peak_bytes) : std::string();
                        }});
     columns.push_back({"usable_bytes", [](const A& a) {
-                         return a.job.usable_bytes ? std::to_string(*a.job.usable_bytes) : std::string();
+                         return a.forecast.usable_bytes ? std::to_string(*a.forecast.usable_bytes) : std::string();
                        }});
     columns.push_back(
-        {"verdict", [](const A& a) { return a.job.verdict ? std::string(to_string(*a.job.verdict)) : std::string(); }});
-    add_quantiles(columns, "total_sec", [](const A& a) { return std::optional(a.job.total_sec); });
-    add_quantiles(columns, "price", [](const A& a) { return a.job.price; });
+        {"verdict", [](const A& a) { return a.forecast.verdict ? std::string(to_string(*a.forecast.verdict)) : std::string(); }});
+    add_quantiles(columns, "total_sec", [](const A& a) { return std::optional(a.forecast.total_sec); });
+    add_quantiles(columns, "price", [](const A& a) { return a.forecast.price; });
     columns.push_back({"currency", [](const A& a) { return a.currency; }});
-    add_quantiles(columns, "epochs_in_budget", [](const A& a) { return a.job.epochs_in_budget; });
+    add_quantiles(columns, "epochs_in_budget", [](const A& a) { return a.forecast.epochs_in_budget; });
     columns.push_back({"assumed", [](const A& a) { return assumed_text(a); }});
     columns.push_back({"left_out", [](const A& a) { return fmt::format("{}", fmt::join(a.left_out, "; ")); }});
     return columns;

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "network/zoo/cifar_cnn.h"
 #include "text/model_json.h"
 #include "workload/workload_columns.h"
 
