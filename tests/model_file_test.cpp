@@ -147,9 +147,9 @@ TEST(TimeRegressor, NamesInAFileMayHaveAnySpelling) {
   std::string text(std::istreambuf_iterator<char>(saved), {});
   for (const auto& [from, to] :
        {std::pair<std::string, std::string>("device=T4", "device=Tesla T4"),
-        std::pair<std::string, std::string>("\"device\": \"T4\"", "\"device\": \"Tesla T4\""),
+        std::pair<std::string, std::string>(R"("device":"T4")", R"("device":"Tesla T4")"),
         std::pair<std::string, std::string>("network=cifar_cnn", "network=CIFAR_CNN"),
-        std::pair<std::string, std::string>("\"network\": \"cifar_cnn\"", "\"network\": \"CIFAR_CNN\"")}) {
+        std::pair<std::string, std::string>(R"("network":"cifar_cnn")", R"("network":"CIFAR_CNN")")}) {
     ASSERT_NE(text.find(from), std::string::npos);
     for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
       text.replace(at, from.size(), to);

@@ -4,12 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace perfpred {
@@ -129,7 +128,7 @@ class PERFPRED_API DeviceCatalogue {
   /// @throws InputError as add(), or if it is another CPU
   void set_cpu(Device measured);
 
-  [[nodiscard]] std::span<const Device> devices() const& { return devices_; }
+  [[nodiscard]] std::span<const Device> devices() const&;
   std::span<const Device> devices() && = delete;  // it would outlive what it looks at
 
   /// What a text means: the device with this name or alias, without regard to case, blanks, `-` and `_`. What vendors
@@ -151,19 +150,10 @@ class PERFPRED_API DeviceCatalogue {
   std::vector<const Device*> candidates(std::string_view text) && = delete;
 
  private:
-  struct TextHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
-  };
-  using Places = std::vector<std::size_t>;  // in devices_; none: cpu_
+  struct Rows;
 
-  void make_index();
-  [[nodiscard]] const Places* written_places(std::string_view text) const;
-  [[nodiscard]] Places places_of(std::string_view text) const;
-
-  std::vector<Device> devices_;
-  Device cpu_;                                                                // of this machine
-  std::unordered_map<std::string, Places, TextHash, std::equal_to<>> index_;  // by names and aliases, bare
+  std::shared_ptr<const Rows> rows_;  // of copies the same until one of them gets a device
+  Device cpu_;                        // of this machine
 };
 
 /// The one spelling of a device's name, wherever a workload or a row is read: the built-in catalogue's name if exactly

@@ -9,6 +9,7 @@
 #include <array>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
@@ -149,7 +150,7 @@ std::vector<Device> read_devices(CsvReader& csv, bool own) {
 }
 
 /// Adds a device, or replaces the one of its name, whose spelling and aliases stay: files have them.
-/// @param places  where devices of a name or alias are, in the order of DeviceCatalogue::make_index()
+/// @param places  where devices of a name or alias are
 template <class Index>
 void put(std::vector<Device>& devices, const Index& places, Device device) {
   const std::string name = bare(device.name);
@@ -165,14 +166,6 @@ void put(std::vector<Device>& devices, const Index& places, Device device) {
     if (std::none_of(device.aliases.begin(), device.aliases.end(), same)) device.aliases.push_back(std::move(alias));
   }
   *known = std::move(device);
-}
-
-const std::vector<Device>& built_in_rows() {
-  static const std::vector<Device> rows = [] {
-    CsvReader csv = CsvReader::from_text("devices.csv", embedded_devices);
-    return read_devices(csv, false);
-  }();
-  return rows;
 }
 
 /// A line for each column that devices.csv does not have.
@@ -361,27 +354,71 @@ const Device& ResolvedDevice::rated() const {
                   shown(device->name)));
 }
 
-DeviceCatalogue::DeviceCatalogue() : devices_(built_in_rows()), cpu_(Device::this_cpu()) { make_index(); }
+struct __attribute__((visibility("hidden"))) DeviceCatalogue::Rows {
+  struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  };
+  using Places = std::vector<std::size_t>;  // in devices; none: this machine's CPU
 
-void DeviceCatalogue::make_index() {
-  index_.clear();
-  index_.reserve(4 * devices_.size());
-  for (std::size_t i = 0; i < devices_.size(); ++i) index_[bare(devices_[i].name)] = {i};
-  for (std::size_t i = 0; i < devices_.size(); ++i) {
-    for (const std::string& alias : devices_[i].aliases) {
-      const std::string name = bare(alias);
-      Places& places = index_[name];
-      const bool is_name = !places.empty() && bare(devices_[places.front()].name) == name;  // is no other's alias
-      if (!is_name && (places.empty() || places.back() != i)) places.push_back(i);
+  std::vector<Device> devices;
+  std::unordered_map<std::string, Places, TextHash, std::equal_to<>> index;  // by names and aliases, bare
+
+  explicit Rows(std::vector<Device> read) : devices(std::move(read)) { make_index(); }
+
+  static const std::shared_ptr<const Rows>& built_in() {
+    static const std::shared_ptr<const Rows> rows = [] {
+      CsvReader csv = CsvReader::from_text("devices.csv", embedded_devices);
+      return std::make_shared<const Rows>(read_devices(csv, false));
+    }();
+    return rows;
+  }
+
+  void make_index() {
+    index.clear();
+    index.reserve(4 * devices.size());
+    for (std::size_t i = 0; i < devices.size(); ++i) index[bare(devices[i].name)] = {i};
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+      for (const std::string& alias : devices[i].aliases) {
+        const std::string name = bare(alias);
+        Places& places = index[name];
+        const bool is_name = !places.empty() && bare(devices[places.front()].name) == name;  // is no other's alias
+        if (!is_name && (places.empty() || places.back() != i)) places.push_back(i);
+      }
+    }
+    const std::string model = bare(Device::this_cpu().name);
+    for (const auto& [text, other] : {std::pair(std::string("cpu"), model), {model, "cpu"}}) {
+      if (index.contains(text)) continue;
+      const auto known = index.find(other);
+      index.emplace(text, known == index.end() ? Places() : known->second);
     }
   }
-  const std::string model = bare(cpu_.name);
-  for (const auto& [text, other] : {std::pair(std::string("cpu"), model), {model, "cpu"}}) {
-    if (index_.contains(text)) continue;
-    const auto known = index_.find(other);
-    index_.emplace(text, known == index_.end() ? Places() : known->second);
+
+  [[nodiscard]] const Places* written_places(std::string_view text) const {
+    const auto found = index.find(bare(text));
+    return found == index.end() ? nullptr : &found->second;
   }
-}
+
+  [[nodiscard]] Places places_of(std::string_view text) const {
+    const std::string name = bare(text);
+    std::string_view rest = name;
+    if (rest.ends_with("gpu")) rest.remove_suffix(3);
+    do {
+      if (const auto found = index.find(rest); found != index.end()) return found->second;
+    } while (drop_word(rest));
+    const auto sized = split_memory(text);
+    if (!sized) return {};
+    const Places* written = written_places(sized->first);
+    Places places = written != nullptr ? *written : places_of(sized->first);
+    std::erase_if(places,
+                  [&](std::size_t place) { return devices[place].mem_gb.value_or(sized->second) != sized->second; });
+    return places;
+  }
+};
+
+DeviceCatalogue::DeviceCatalogue() : rows_(Rows::built_in()), cpu_(Device::this_cpu()) {}
+
+std::span<const Device> DeviceCatalogue::devices() const& { return rows_->devices; }
 
 std::vector<Device> read_own_devices(const std::string& path) {
   CsvReader csv(path);
@@ -390,8 +427,10 @@ std::vector<Device> read_own_devices(const std::string& path) {
 
 std::vector<std::string> DeviceCatalogue::add(const std::string& path) {
   CsvReader csv(path);
-  for (Device& device : read_devices(csv, true)) put(devices_, index_, std::move(device));
-  make_index();
+  const auto next = std::make_shared<Rows>(*rows_);
+  for (Device& device : read_devices(csv, true)) put(next->devices, next->index, std::move(device));
+  next->make_index();
+  rows_ = next;
   return unread_columns(csv);
 }
 
@@ -400,8 +439,10 @@ void DeviceCatalogue::add(Device device) {
   check_balance(device, {});
   device.name = with_single_blanks(device.name);
   device.arch = canonical_arch(device.arch);
-  put(devices_, index_, std::move(device));
-  make_index();
+  const auto next = std::make_shared<Rows>(*rows_);
+  put(next->devices, next->index, std::move(device));
+  next->make_index();
+  rows_ = next;
 }
 
 void DeviceCatalogue::set_cpu(Device measured) {
@@ -413,43 +454,23 @@ void DeviceCatalogue::set_cpu(Device measured) {
   cpu_ = std::move(measured);
 }
 
-const DeviceCatalogue::Places* DeviceCatalogue::written_places(std::string_view text) const {
-  const auto found = index_.find(bare(text));
-  return found == index_.end() ? nullptr : &found->second;
-}
-
-DeviceCatalogue::Places DeviceCatalogue::places_of(std::string_view text) const {
-  const std::string name = bare(text);
-  std::string_view rest = name;
-  if (rest.ends_with("gpu")) rest.remove_suffix(3);
-  do {
-    if (const auto found = index_.find(rest); found != index_.end()) return found->second;
-  } while (drop_word(rest));
-  const auto sized = split_memory(text);
-  if (!sized) return {};
-  const Places* written = written_places(sized->first);
-  Places places = written != nullptr ? *written : places_of(sized->first);
-  std::erase_if(places,
-                [&](std::size_t place) { return devices_[place].mem_gb.value_or(sized->second) != sized->second; });
-  return places;
-}
-
 ResolvedDevice DeviceCatalogue::resolve(std::string_view text) const& {
   const auto unfit = [](char c) { return c != '\t' && static_cast<unsigned char>(c) < 0x20; };
   if (std::any_of(text.begin(), text.end(), unfit)) return {this, text, nullptr, DeviceOrigin::unknown};
-  const Places* written = written_places(text);
+  const Rows::Places* written = rows_->written_places(text);
   if (written != nullptr && written->empty()) return {this, text, &cpu_, DeviceOrigin::this_cpu};
-  const Places other = written != nullptr ? Places() : places_of(text);
-  const Places& places = written != nullptr ? *written : other;
+  const Rows::Places other = written != nullptr ? Rows::Places() : rows_->places_of(text);
+  const Rows::Places& places = written != nullptr ? *written : other;
   if (places.empty()) return {this, text, nullptr, DeviceOrigin::unknown};
   if (places.size() > 1) return {this, text, nullptr, DeviceOrigin::ambiguous};
-  return {this, text, &devices_[places.front()], DeviceOrigin::row};
+  return {this, text, &rows_->devices[places.front()], DeviceOrigin::row};
 }
 
 std::vector<const Device*> DeviceCatalogue::candidates(std::string_view text) const& {
-  const Places* written = written_places(text);
+  const Rows::Places* written = rows_->written_places(text);
   std::vector<const Device*> found;
-  for (const std::size_t place : written != nullptr ? *written : places_of(text)) found.push_back(&devices_[place]);
+  for (const std::size_t place : written != nullptr ? *written : rows_->places_of(text))
+    found.push_back(&rows_->devices[place]);
   return found;
 }
 

@@ -569,7 +569,7 @@ std::vector<RejectedRun> TimeRegressor::observe_in_file(const std::string& path,
 
 void TimeRegressor::save(const std::string& path) const { write_file(path, text()); }
 
-std::string TimeRegressor::text() const { return dumped(to_json(*impl_->state.read()), 1) + "\n"; }
+std::string TimeRegressor::text() const { return dumped(to_json(*impl_->state.read())) + "\n"; }
 
 const std::string& TimeRegressor::kind() const { return impl_->kind_name; }
 

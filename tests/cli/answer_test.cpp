@@ -6,12 +6,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
-#include "refusal.h"
+#include "../refusal.h"
 #include "spawn.h"
-#include "temporary_folder.h"
 
 namespace perfpred {
 namespace {
