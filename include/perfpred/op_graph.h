@@ -183,6 +183,10 @@ class PERFPRED_API OpGraph {
   /// Changes what a tensor is for.
   void set_role(TensorId id, TensorRole role) { tensors_[id].role = role; }
 
+  /// Operators of a step, which take some 300 MB. The largest networks of the zoo have 10,000, and a transformer of
+  /// 1,000 blocks 65,000.
+  static constexpr std::size_t max_ops = 300'000;
+
   /// Adds a layer's name. @returns its index, for add_op
   std::int32_t add_layer(std::string name);
 
@@ -196,6 +200,7 @@ class PERFPRED_API OpGraph {
   ///                    kinds it says nothing
   /// @param causal      attention to earlier positions only: half the FLOPs
   /// @returns the operator, so that the caller can name it or replace its counts; valid until the next one is added
+  /// @throws InputError  for more than max_ops
   Op& add_op(OpKind kind, Phase phase, std::int32_t layer, std::span<const TensorId> inputs,
              std::span<const TensorId> outputs, bool transposed = false, bool causal = false);
 

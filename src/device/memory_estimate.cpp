@@ -501,7 +501,7 @@ std::optional<std::int64_t> largest_batch(Workload workload, const Device& devic
   Workload tried = workload;
   const std::optional<std::int64_t> largest = largest_of(device, reserved_by_others, [&](std::int64_t batch) {
     tried.batch_size = batch;
-    return estimate_memory(*executed_step(tried, device.kind), *job).device.upper;
+    return estimate_memory(*step_in_memory(tried, device.kind), *job).device.upper;
   });
   if (is_file_network(workload.network)) return largest;  // rules that users register may change its step
   if (found.size() == max_found_batches) found.erase(found.begin());

@@ -156,10 +156,10 @@ std::optional<std::int64_t> find_largest_batch(const Workload& workload, const D
 }
 
 /// Memory, utilisation, and the bound where the breakdown did not say it.
-void add_limits(Forecast& job, const OpGraph& neutral, const ExecutedStep& step, const Device& device,
+void add_limits(Forecast& job, const OpGraph& neutral, const OpGraph* of_file, const Device& device,
                 const Workload& workload, const JobTerms& terms) {
   if (const std::optional<TrainingJob> training = TrainingJob::of(workload, device)) {
-    job.memory = estimate_memory(step, *training);
+    job.memory = estimate_memory(*step_in_memory(workload, device.kind, of_file), *training);
     job.verdict = job.memory->verdict(device, terms.reserved_by_others);
     if (job.verdict) {
       job.usable_bytes = std::max<std::int64_t>(*device.usable_bytes() - terms.reserved_by_others, 0);
@@ -171,7 +171,8 @@ void add_limits(Forecast& job, const OpGraph& neutral, const ExecutedStep& step,
       workload.checkpoint > 0 ? at_peak_of(without_checkpoints(workload)->graph()) : at_peak_of(neutral);
   if (at_peak) job.mfu = *at_peak * share_of_step(workload) / job.step_sec.p50;
   if (job.bound) return;
-  if (const auto limits = limits_if_known(device, step, workload.precision)) job.bound = limits->bound;
+  const std::shared_ptr<const ExecutedStep> step = executed_step(workload, device.kind, of_file);
+  if (const auto limits = limits_if_known(device, *step, workload.precision)) job.bound = limits->bound;
 }
 
 }  // namespace
@@ -235,7 +236,7 @@ Forecast forecast(const TimeRegressor& model, const Workload& asked, const JobTe
   } else if (device.device != nullptr) {
     on = *device.device;
   }
-  add_limits(job, step, *executed_step(workload, on.kind, of_file), on, workload, terms);
+  add_limits(job, step, of_file, on, workload, terms);
   return job;
 }
 

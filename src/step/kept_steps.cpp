@@ -127,4 +127,9 @@ std::shared_ptr<const ExecutedStep> executed_step(const Workload& workload, Devi
   return kept.front().of(workload);
 }
 
+std::shared_ptr<const ExecutedStep> step_in_memory(Workload workload, DeviceKind device, const OpGraph* at_hand) {
+  workload.compiled = false;
+  return executed_step(workload, device, at_hand);
+}
+
 }  // namespace perfpred

@@ -15,4 +15,9 @@ namespace perfpred {
 [[nodiscard]] std::shared_ptr<const ExecutedStep> executed_step(const Workload& workload, DeviceKind device,
                                                                 const OpGraph* at_hand = nullptr);
 
+/// The step whose tensors a job's memory is estimated from: executed_step(), eager where torch.compile runs it, of
+/// which no rule says what it saves.
+[[nodiscard]] std::shared_ptr<const ExecutedStep> step_in_memory(Workload workload, DeviceKind device,
+                                                                 const OpGraph* at_hand = nullptr);
+
 }  // namespace perfpred

@@ -30,13 +30,10 @@ OpTotals totals_if(const OpGraph& graph, const Predicate& counts) {
   return totals;
 }
 
-/// Of a step: it takes some 300 MB. The largest networks of the zoo have 10,000, and a transformer of 1,000 blocks
-/// 65,000.
-constexpr std::size_t max_ops = 300'000;
-
 /// @throws InputError for one operator too many
 void check_room(std::size_t ops) {
-  if (ops >= max_ops) throw InputError(fmt::format("a step of more than {} operators is too large", max_ops));
+  if (ops >= OpGraph::max_ops)
+    throw InputError(fmt::format("a step of more than {} operators is too large", OpGraph::max_ops));
 }
 
 /// @throws InputError for a field that says how a network of the zoo is built and trained, which a file's has its own

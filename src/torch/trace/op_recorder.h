@@ -37,7 +37,8 @@ class OpRecorder {
   void record(OpKind kind, std::string_view name, const OpRule* rule, std::span<const at::Tensor> inputs,
               std::span<const at::Tensor> outputs, bool transposed = false, bool causal = false);
 
-  static constexpr int max_calls = 500'000;
+  /// Of the forward pass: the backward pass has at least as many operators.
+  static constexpr std::size_t max_calls = OpGraph::max_ops / 2;
 
   /// False after max_calls of them in the forward pass: a loop that values should end does not end.
   [[nodiscard]] bool admits_call() { return phase_ != Phase::forward || ++calls_ <= max_calls; }
@@ -52,7 +53,7 @@ class OpRecorder {
 
   OpGraph graph_;
   Phase phase_ = Phase::forward;
-  int calls_ = 0;
+  std::size_t calls_ = 0;
   std::unordered_map<const c10::StorageImpl*, TensorId> ids_;
   // Keep addresses from being used again. Autograd adds in place to gradients whose memory nobody else holds.
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> addresses_;
