@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that links of Markdown pages lead to files and headings that exist, and that sources name pages that exist.
+"""Checks that links of Markdown pages lead to files and headings that exist, that sources name pages that exist, and that
+the number in a link to a table, as in `[468 devices](../data/devices.csv)`, is the number of its rows.
 
     scripts/check_docs.py
 """
+import csv
 import pathlib
 import re
 import subprocess
@@ -11,6 +13,7 @@ import sys
 
 root = pathlib.Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+COUNT = re.compile(r"\[(\d[\d,]*)[^\]]*\]\(([^)\s]+\.csv)\)")
 
 
 def without_code(text):
@@ -38,6 +41,17 @@ def broken_links(page):
             yield f"{page.relative_to(root)}: {link}: no such heading"
 
 
+def wrong_counts(page):
+    for said, path in COUNT.findall(without_code(page.read_text())):
+        table = page.parent / path
+        if not table.exists():
+            continue  # a broken link
+        with table.open(newline="") as file:
+            rows = sum(1 for _ in csv.reader(file)) - 1
+        if int(said.replace(",", "")) != rows:
+            yield f"{page.relative_to(root)}: {path} has {rows} rows, and the page says {said}"
+
+
 def missing_pages():
     """Of docs/, as sources name them."""
     tracked = subprocess.run(["git", "ls-files", "-z", "*.h", "*.cpp", "*.py", "*.sh", "*.txt", "*.cmake"], cwd=root,
@@ -52,7 +66,7 @@ def missing_pages():
 
 
 pages = [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("data/**/*.md")]
-wrong = [line for page in sorted(pages) for line in broken_links(page)] + list(missing_pages())
+wrong = [line for page in sorted(pages) for line in (*broken_links(page), *wrong_counts(page))] + list(missing_pages())
 if wrong:
     sys.exit("\n".join(wrong))
 print(f"check_docs: {len(pages)} pages")

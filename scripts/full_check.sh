@@ -104,9 +104,9 @@ check() {
       ;;
     captures)
       release
-      "$python" scripts/capture_zoo.py --inspect build/release/bin/perfpred-inspect --out $out/capture_table.md
-      "$python" scripts/capture_zoo.py --loops --inspect build/release/bin/perfpred-inspect --out $out/loops_table.md
-      "$python" scripts/capture_memory.py --inspect build/release/bin/perfpred-inspect --out $out/capture_memory_table.md
+      "$python" scripts/capture_zoo.py --inspect build/release/bin/perfpred-inspect --out $out/capture_zoo.csv
+      "$python" scripts/capture_zoo.py --loops --inspect build/release/bin/perfpred-inspect --out $out/capture_loops.csv
+      "$python" scripts/capture_memory.py --inspect build/release/bin/perfpred-inspect --out $out/capture_memory.csv
       "$python" scripts/pt2_zoo.py --bin build/release/bin --out $out/pt2_table.md
       ;;
     measure)
