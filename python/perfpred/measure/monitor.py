@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What disturbs measurements on a device: the rules of docs/guides/timing.md, as src/torch/monitor has them. Everything is
+"""What disturbs measurements on a device: the rules of docs/guides/measuring.md, as src/torch/monitor has them. Everything is
 read, nothing is set; what the system does not tell is None.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How samples of a training step become its time: the rules of docs/guides/timing.md, as StepSamples of the C++ library
+"""How samples of a training step become its time: the rules of docs/guides/measuring.md, as StepSamples of the C++ library
 has them (include/perfpred/step_samples.h, src/runs/stop_criterion.h), where each is said with its source.
 """
 
