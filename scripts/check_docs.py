@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that links of Markdown pages lead to files and headings that exist, that sources name pages that exist, and that
-the number in a link to a table, as in `[468 devices](../data/devices.csv)`, is the number of its rows.
+"""Checks the Markdown pages:
+
+* links lead to files and headings that exist; sources name pages that exist
+* files (`src/text/csv.h`) and tests (`Layout.CoreNeverSeesLibTorch`) that a page names exist
+* the number in a link to a table, as in `[468 devices](../data/devices.csv)`, is the number of its rows
 
     scripts/check_docs.py
 """
@@ -13,6 +16,8 @@ import sys
 
 root = pathlib.Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+FILE = re.compile(r"`((?:benchmarks|cmake|data|docs|examples|include|python|scripts|src|tests)/[\w./*-]+)`")
+TEST = re.compile(r"`([A-Z]\w+)\.([A-Z]\w+)`")
 COUNT = re.compile(r"\[(\d[\d,]*)[^\]]*\]\(([^)\s]+\.csv)\)")
 
 
@@ -52,6 +57,22 @@ def wrong_counts(page):
             yield f"{page.relative_to(root)}: {path} has {rows} rows, and the page says {said}"
 
 
+def gone(page, tests):
+    """Files and tests that a page names and that do not exist."""
+    text = page.read_text()
+    for path in sorted(set(FILE.findall(text))):
+        if not any(root.glob(path)):
+            yield f"{page.relative_to(root)}: {path}: no such file"
+    for suite, name in sorted(set(TEST.findall(text))):
+        if suite in {known for known, _ in tests} and (suite, name) not in tests:
+            yield f"{page.relative_to(root)}: {suite}.{name}: no such test"
+
+
+def all_tests():
+    sources = root.glob("tests/**/*.cpp")
+    return {found for source in sources for found in re.findall(r"^TEST(?:_[FP])?\((\w+), (\w+)\)", source.read_text(), re.MULTILINE)}
+
+
 def missing_pages():
     """Of docs/, as sources name them."""
     tracked = subprocess.run(["git", "ls-files", "-z", "*.h", "*.cpp", "*.py", "*.sh", "*.txt", "*.cmake"], cwd=root,
@@ -65,8 +86,15 @@ def missing_pages():
                 yield f"{name}: {page}: no such page"
 
 
-pages = [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("data/**/*.md")]
-wrong = [line for page in sorted(pages) for line in (*broken_links(page), *wrong_counts(page))] + list(missing_pages())
-if wrong:
-    sys.exit("\n".join(wrong))
-print(f"check_docs: {len(pages)} pages")
+def main():
+    pages = sorted([*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("data/**/*.md")])
+    tests = all_tests()
+    wrong = [line for page in pages for line in (*broken_links(page), *wrong_counts(page), *gone(page, tests))]
+    wrong += missing_pages()
+    if wrong:
+        sys.exit("\n".join(wrong))
+    print(f"check_docs: {len(pages)} pages")
+
+
+if __name__ == "__main__":
+    main()
