@@ -17,6 +17,7 @@ import sys
 root = pathlib.Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FILE = re.compile(r"`((?:benchmarks|cmake|data|docs|examples|include|python|scripts|src|tests)/[\w./*-]+)`")
+PROGRAM = re.compile(r"(?<![\w.*])(\w{2,}_(?:test|bench))\b(?![.\w])")
 TEST = re.compile(r"`([A-Z]\w+)\.([A-Z]\w+)`")
 COUNT = re.compile(r"\[(\d[\d,]*)[^\]]*\]\(([^)\s]+\.csv)\)")
 
@@ -63,6 +64,10 @@ def gone(page, tests):
     for path in sorted(set(FILE.findall(text))):
         if not any(root.glob(path)):
             yield f"{page.relative_to(root)}: {path}: no such file"
+    for program in sorted(set(PROGRAM.findall(text)) - {"x_test", "x_impl_test"}):
+        names = program, program.removeprefix("torch_"), program.removeprefix("gpu_")
+        if not any(any((root / folder).glob(f"**/{name}.cpp")) for folder in ("tests", "benchmarks") for name in names):
+            yield f"{page.relative_to(root)}: {program}: no such test or benchmark"
     for suite, name in sorted(set(TEST.findall(text))):
         if suite in {known for known, _ in tests} and (suite, name) not in tests:
             yield f"{page.relative_to(root)}: {suite}.{name}: no such test"
