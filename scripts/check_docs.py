@@ -4,6 +4,7 @@
 
 * links lead to files and headings that exist; sources name pages that exist
 * files (`src/text/csv.h`) and tests (`Layout.CoreNeverSeesLibTorch`) that a page names exist
+* in a list, what follows a blank line is indented by four, as the site wants it (mkdocs.yml)
 * the number in a link to a table, as in `[468 devices](../data/devices.csv)`, is the number of its rows
 
     scripts/check_docs.py
@@ -58,6 +59,11 @@ def wrong_counts(page):
             yield f"{page.relative_to(root)}: {path} has {rows} rows, and the page says {said}"
 
 
+def wrong_indents(page):
+    for line in re.findall(r"\n\n {2}(\S.*)", without_code(page.read_text())):
+        yield f"{page.relative_to(root)}: {line[:40]}: is indented by two after a blank line; in a list that takes four"
+
+
 def gone(page, tests):
     """Files and tests that a page names and that do not exist."""
     text = page.read_text()
@@ -94,7 +100,7 @@ def missing_pages():
 def main():
     pages = sorted([*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("data/**/*.md")])
     tests = all_tests()
-    wrong = [line for page in pages for line in (*broken_links(page), *wrong_counts(page), *gone(page, tests))]
+    wrong = [line for page in pages for line in (*broken_links(page), *wrong_counts(page), *wrong_indents(page), *gone(page, tests))]
     wrong += missing_pages()
     if wrong:
         sys.exit("\n".join(wrong))

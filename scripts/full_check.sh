@@ -17,6 +17,7 @@
 #                 tests it there, and its types
 #   notebooks     executes examples/notebooks in a fresh environment (with the PyTorch of PYTHON); an error of a cell fails
 #   transcripts   runs the commands of the pages that show what programs print (with the PyTorch of PYTHON) and compares the output
+#   site          the site of the pages (mkdocs.yml) without a warning, in build/site
 #   gpu           scripts/gpu_check.sh, on a machine with a GPU, into build/full_check/gpu
 #   accuracy      the tables of op models and of regressors, from PERFPRED_REFERENCE_DIR
 #   planner       the optima of tests/data/planner_figures.csv again (OR-Tools of PyPI in a fresh environment; half an
@@ -27,7 +28,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '3,26s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,27s/^# \{0,1\}//p' "$0"; }
 
 out=build/full_check
 python=${PYTHON:-python3}
@@ -134,6 +135,11 @@ check() {
       cmake --build --preset core
       PATH=$PWD/build/core/bin:$PWD/$out/transcripts/bin:$PATH PYTHONPATH='' PYTHONWARNINGS=ignore \
         scripts/transcripts.py README.md docs/*.md docs/guides/*.md
+      ;;
+    site)
+      "$python" -m venv $out/site
+      $out/site/bin/pip -q install mkdocs-material==9.8.2
+      $out/site/bin/mkdocs build --strict
       ;;
     gpu) scripts/gpu_check.sh $out/gpu ;;
     accuracy)
