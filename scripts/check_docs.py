@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the Markdown pages:
 
-* links lead to files and headings that exist; sources name pages that exist
+* links lead to files and headings that exist; sources name pages and headings (docs/measure.md, Disturbed measurements) that exist
 * files (`src/text/csv.h`) and tests (`Layout.CoreNeverSeesLibTorch`) that a page names exist
 * in a list, what follows a blank line is indented by four, as the site wants it (mkdocs.yml)
 * the number in a link to a table, as in `[468 devices](../data/devices.csv)`, is the number of its rows
@@ -18,6 +18,7 @@ import sys
 root = pathlib.Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FILE = re.compile(r"`((?:benchmarks|cmake|data|docs|examples|include|python|scripts|src|tests)/[\w./*-]+)`")
+COMMENT_BREAK = re.compile(r"\n *(?://+|#) ")
 PROGRAM = re.compile(r"(?<![\w.*])(\w{2,}_(?:test|bench))\b(?![.\w])")
 TEST = re.compile(r"`([A-Z]\w+)\.([A-Z]\w+)`")
 COUNT = re.compile(r"\[(\d[\d,]*)[^\]]*\]\(([^)\s]+\.csv)\)")
@@ -32,8 +33,12 @@ def anchor(heading):
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
+def headings(page):
+    return re.findall(r"^#+ (.*)$", without_code(page.read_text()), re.MULTILINE)
+
+
 def anchors(page):
-    return {anchor(heading) for heading in re.findall(r"^#+ (.*)$", without_code(page.read_text()), re.MULTILINE)}
+    return {anchor(heading) for heading in headings(page)}
 
 
 def broken_links(page):
@@ -92,9 +97,12 @@ def missing_pages():
         source = root / name
         if not source.exists():
             continue
-        for page in sorted(set(re.findall(r"\bdocs/[\w/]+\.md", source.read_text(errors="replace")))):
+        text = COMMENT_BREAK.sub(" ", source.read_text(errors="replace"))
+        for page, named in sorted(set(re.findall(r"\b(docs/[\w/]+\.md)(?:, ([A-Z][^\n]*))?", text))):
             if not (root / page).exists():
                 yield f"{name}: {page}: no such page"
+            elif named and not any(named.startswith(heading) for heading in headings(root / page)):
+                yield f"{name}: {page} has no heading that begins {named[:40]!r}"
 
 
 def main():
