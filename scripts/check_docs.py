@@ -4,7 +4,8 @@
 
 * links lead to files and headings that exist; sources name pages and headings (docs/measure.md, Disturbed measurements) that exist
 * files (`src/text/csv.h`) and tests (`Layout.CoreNeverSeesLibTorch`) that a page names exist
-* in a list, what follows a blank line is indented by four, as the site wants it (mkdocs.yml)
+* lists are as the site wants them (mkdocs.yml): what follows a blank line in one is indented by four, and a blank line
+  parts one from a table
 * the number in a link to a table, as in `[468 devices](../data/devices.csv)`, is the number of its rows
 
     scripts/check_docs.py
@@ -65,8 +66,11 @@ def wrong_counts(page):
 
 
 def wrong_indents(page):
-    for line in re.findall(r"\n\n {2}(\S.*)", without_code(page.read_text())):
+    text = without_code(page.read_text())
+    for line in re.findall(r"\n\n {2}(\S.*)", text):
         yield f"{page.relative_to(root)}: {line[:40]}: is indented by two after a blank line; in a list that takes four"
+    for line in re.findall(r"\|\n(\* .*)", text):
+        yield f"{page.relative_to(root)}: {line[:40]}: wants a blank line between it and the table"
 
 
 def gone(page, tests):
