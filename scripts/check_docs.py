@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the Markdown pages:
 
-* links lead to files and headings that exist; sources name pages and headings (docs/measure.md, Disturbed measurements) that exist
+* links lead to files and headings that exist; sources name pages and headings that exist, as in
+  "docs/measure.md, Disturbed measurements"
 * files (`src/text/csv.h`) and tests (`Layout.CoreNeverSeesLibTorch`) that a page names exist
 * lists are as the site wants them (mkdocs.yml): what follows a blank line in one is indented by four, and a blank line
   parts one from a table
@@ -90,7 +91,8 @@ def gone(page, tests):
 
 def all_tests():
     sources = root.glob("tests/**/*.cpp")
-    return {found for source in sources for found in re.findall(r"^TEST(?:_[FP])?\((\w+), (\w+)\)", source.read_text(), re.MULTILINE)}
+    test = re.compile(r"^TEST(?:_[FP])?\((\w+), (\w+)\)", re.MULTILINE)
+    return {found for source in sources for found in test.findall(source.read_text())}
 
 
 def missing_pages():
@@ -112,8 +114,8 @@ def missing_pages():
 def main():
     pages = sorted([*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("data/**/*.md")])
     tests = all_tests()
-    wrong = [line for page in pages for line in (*broken_links(page), *wrong_counts(page), *wrong_indents(page), *gone(page, tests))]
-    wrong += missing_pages()
+    checks = broken_links, wrong_counts, wrong_indents, lambda page: gone(page, tests)
+    wrong = [line for page in pages for check in checks for line in check(page)] + list(missing_pages())
     if wrong:
         sys.exit("\n".join(wrong))
     print(f"check_docs: {len(pages)} pages")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A hook of MkDocs (mkdocs.yml): brings into the site what lies outside docs/.
 
-README.md becomes the first page. CONTRIBUTING.md, CHANGELOG.md and the pages of data/ keep their places, and so does every
-file that a page links to, so that a link which works in the checkout works in the site.
+README.md becomes the first page. CONTRIBUTING.md, CHANGELOG.md and the pages of data/ keep their places, and so does
+every file that a page links to: a link that works in the checkout works in the site.
 """
 import os
 import pathlib
@@ -16,7 +16,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import check_docs
 
 ROOT = check_docs.root
-PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(str(page.relative_to(ROOT)) for page in ROOT.glob("data/*/README.md"))]
+PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md",
+         *(str(page.relative_to(ROOT)) for page in ROOT.glob("data/*/README.md"))]
 CODE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 
 
