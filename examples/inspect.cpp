@@ -68,7 +68,8 @@ int main(int argc, char** argv) {
                        "perfpred-inspect --network resnet50 --batch-size 32 --device T4");
   cli::StepRequest request;
   std::string file, layer;
-  auto* network = request.add_to(program, false);
+  request.add_to(program, true);
+  CLI::Option* network = program.get_option("--network");
   program.add_option("--step", file, "a step that perfpred.capture recorded")
       ->excludes(network)
       ->excludes(program.get_option("--config"));

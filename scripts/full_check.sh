@@ -9,7 +9,7 @@
 #   consumers     projects that install, find or add this one, each built from nothing
 #   benchmarks    builds all benchmarks and runs each for a moment
 #   tidy          clang-tidy on every source of the core, its programs and tests
-#   captures      perfpred.capture and torch.export of others' networks against what PyTorch counts (torchvision, timm,
+#   captures      perfpred.capture of others' networks against what PyTorch counts (torchvision, timm,
 #                 transformers, diffusers; for PYTHON, default python3), and the loops of scripts/loops (their
 #                 requirements.txt); writes the tables to build/full_check
 #   measure       perfpred.measure in the training loops of Lightning and transformers (of PYTHON)
@@ -107,7 +107,6 @@ check() {
       "$python" scripts/capture_zoo.py --inspect build/release/bin/perfpred-inspect --out $out/capture_table.md
       "$python" scripts/capture_zoo.py --loops --inspect build/release/bin/perfpred-inspect --out $out/loops_table.md
       "$python" scripts/capture_memory.py --inspect build/release/bin/perfpred-inspect --out $out/capture_memory_table.md
-      "$python" scripts/pt2_zoo.py --bin build/release/bin --out $out/pt2_table.md
       ;;
     measure)
       "$python" -c 'import accelerate, lightning, transformers'

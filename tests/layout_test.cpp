@@ -28,8 +28,8 @@ const fs::path root = PERFPRED_SOURCE_DIR;
 constexpr std::array<std::string_view, 15> rooms = {"text",  "statistics", "catalogue", "network",   "workload",
                                                     "step",  "device",     "runs",      "aggregate", "optime",
                                                     "model", "evaluate",   "plan",      "tools",     "c"};
-constexpr std::array<std::string_view, 11> torch_rooms = {"device", "monitor", "files", "exported", "data",  "network",
-                                                          "step",   "trace",   "train", "measure",  "layers"};
+constexpr std::array<std::string_view, 10> torch_rooms = {"device", "monitor", "files", "data",    "network",
+                                                          "step",   "trace",   "train", "measure", "layers"};
 
 struct Source {
   std::string path;  // below src/, or as it is included

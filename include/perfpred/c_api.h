@@ -88,7 +88,7 @@ PERFPRED_C_API void perfpred_catalogue_free(perfpred_catalogue* catalogue);
 
 /* ---- Networks of files, for the whole process ---- */
 
-/* A folder of step files (perfpred.capture) or exported graphs, by the digits in their names; or one step file. Before
+/* A folder of step files (perfpred.capture), by the digits in their names; or one step file. Before
  * a model is fitted or loaded that has rows of them. */
 PERFPRED_C_API int perfpred_add_graphs(const char* folder);
 /* Rules that count operators of your own. */

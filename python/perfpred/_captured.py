@@ -6,7 +6,7 @@ import functools
 import hashlib
 import os
 import tempfile
-from typing import Any, Callable, Dict, Iterable, Iterator, Optional
+from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple
 
 from perfpred._library import InputError
 
@@ -116,17 +116,54 @@ def _kept_by_digits(path: str) -> str:
     return kept
 
 
+def exported_module(path: str) -> Tuple[Any, Any]:
+    """The module in a file of torch.export.save(), and the inputs that it was exported with: a tuple or, by name, a dict."""
+    import torch
+
+    if not os.path.exists(path):
+        raise InputError(f"{path}: there is no such file")
+    try:
+        program = torch.export.load(path)
+    except Exception as error:  # of many types, by what is wrong with the file
+        lines = str(error).strip().splitlines()
+        raise InputError(f"{path}: torch.export.load() does not read it: {lines[0] if lines else type(error).__name__}") from error
+    args, kwargs = program.example_inputs or ((), {})
+    if args and kwargs:
+        raise InputError(f"{path}: takes inputs by place and by name: export it with one of both")
+    return program.module(), args or kwargs
+
+
+def exported_step(
+    path: str, example: Any, precision: Optional[str], optimizer: Any, loss: Optional[Callable[[Any], Any]]
+) -> str:
+    """captured_step() of the module in a file of torch.export.save(). example: default the file's own."""
+    module, own = exported_module(path)
+    note = "the file states no loss: it is the output's .loss, or the mean of its first tensor" if loss is None else None
+    try:
+        return captured_step(module, own if example is None else example, precision, optimizer, loss, note)
+    except AssertionError as error:  # of the guards that torch.export wrote
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(
+            f'{path}: {reason}: export it with dynamic_shapes=({{0: torch.export.Dim("batch")}},), so that batches may vary'
+        ) from error
+
+
 def captured_step(
-    module: Any, example: Any, precision: Optional[str], optimizer: Any, loss: Optional[Callable[[Any], Any]]
+    module: Any,
+    example: Any,
+    precision: Optional[str],
+    optimizer: Any,
+    loss: Optional[Callable[[Any], Any]],
+    note: Optional[str] = None,
 ) -> str:
     """The step file of a training step of the module, for all batch sizes; it stays until the process ends.
 
-    Nothing is computed and the module stays as it was (perfpred.capture).
+    Nothing is computed and the module stays as it was (perfpred.capture). note: what who reads the file should know.
     """
     import torch
 
     from perfpred.capture.session import capture
-    from perfpred.capture.step_file import combine
+    from perfpred.capture.step_file import combine, write
 
     if loss is not None and not callable(loss):
         raise InputError(f"loss: {type(loss).__name__} {loss!r} is not a function of the module's output")
@@ -162,7 +199,10 @@ def captured_step(
             with _set_to(precision), capture(paths[-1], batch_size=batch):
                 step(inputs)
         path = os.path.join(folder, "step.json")
-        captured = combine(paths[0], paths[1], path)["precision"]
-        if precision not in (None, captured):
-            raise InputError(f"precision {precision!r} is given, but the module computes in {captured}")
+        document = combine(paths[0], paths[1])
+        if precision not in (None, document["precision"]):
+            raise InputError(f"precision {precision!r} is given, but the module computes in {document['precision']}")
+        if note is not None:
+            document["notes"] = [note, *document.get("notes", [])]
+        write(path, document)
         return _kept_by_digits(path)

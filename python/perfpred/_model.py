@@ -56,9 +56,17 @@ def _is_step_file(path: str) -> bool:
 
 
 def _network_fields(network: Any, example: Any, fields: Dict[str, Any]) -> Dict[str, Any]:
-    """The fields with the network: its name, a config.json, a step file, or a module of PyTorch with an example."""
+    """The fields with the network: its name, a config.json, a step file, a file of torch.export, or a module of PyTorch
+    with an example."""
     if network is None:
         return fields
+    captured = {name: value for name, value in fields.items() if name not in (*_OF_CAPTURE, "loss")}
+    how = [fields.get(name) for name in (*_OF_CAPTURE, "loss")]
+    if isinstance(network, (str, os.PathLike)) and os.fspath(network).endswith(".pt2"):
+        _refuse_lists(fields)
+        from perfpred._captured import exported_step
+
+        return {"step": exported_step(os.fspath(network), example, *how), **captured}
     if isinstance(network, (str, os.PathLike)):
         if example is not None:
             raise InputError("example is given, but the network is not a torch.nn.Module")
@@ -70,9 +78,7 @@ def _network_fields(network: Any, example: Any, fields: Dict[str, Any]) -> Dict[
         return {"step" if _is_step_file(text) else "config": text, **fields}
     if not callable(network):  # names of a sweep
         return {"network": network, **fields}
-    for name in _OF_CAPTURE:
-        if isinstance(fields.get(name), (list, tuple)):
-            raise InputError(f"{name} is a list, but a module is captured with one: predict each")
+    _refuse_lists(fields)
     if isinstance(network, type) or not hasattr(network, "parameters"):
         name = getattr(network, "__name__", type(network).__name__)
         raise InputError(f"{name} is neither the name of a network, nor a file, nor a torch.nn.Module")
@@ -80,9 +86,13 @@ def _network_fields(network: Any, example: Any, fields: Dict[str, Any]) -> Dict[
         raise InputError("example is missing: the tensors that the module takes, with a batch as their first size")
     from perfpred._captured import captured_step
 
-    others = {name: value for name, value in fields.items() if name not in (*_OF_CAPTURE, "loss")}
-    step = captured_step(network, example, fields.get("precision"), fields.get("optimizer"), fields.get("loss"))
-    return {"step": step, **others}
+    return {"step": captured_step(network, example, *how), **captured}
+
+
+def _refuse_lists(fields: Dict[str, Any]) -> None:
+    for name in _OF_CAPTURE:
+        if isinstance(fields.get(name), (list, tuple)):
+            raise InputError(f"{name} is a list, but a module is captured with one: predict each")
 
 
 class Model:
@@ -133,9 +143,10 @@ class Model:
     def predict(self, network: Any = None, example: Any = None, **fields: Any) -> Union[Answer, Answers]:
         """Time, memory, throughput and price of a training job: an Answer; of lists of values all combinations.
 
-        network: a name ("resnet50"), a config.json of Hugging Face's, a step file of perfpred.capture, or a
+        network: a name ("resnet50"), a config.json of Hugging Face's, a step file of perfpred.capture, a
             torch.nn.Module with an `example` of its input (a tensor, a tuple or a dict of keyword arguments; a batch
-            comes first). The module is not computed. `loss=` is a function of its output.
+            comes first), or a file of torch.export (net.pt2), which has an example. The module is not computed.
+            `loss=` is a function of its output.
         fields: of the workload: device, batch_size (samples a step), precision, optimizer, input (sizes of one sample),
             train_images (samples an epoch), and others of docs/formats.md. Of the job: epochs, startup_sec,
             price_per_hour, or prices of devices ({"T4": 0.35} or a prices.csv), budget_sec, quantiles ([0.99]: seconds

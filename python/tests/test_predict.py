@@ -251,6 +251,33 @@ class Predictions(WithFolder):
             perfpred.predict(module, device="T4")
 
     @unittest.skipIf(torch is None, "no torch")
+    def test_a_file_of_torch_export(self):
+        module, example = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(48, 10)), torch.zeros(4, 3, 4, 4)
+        refused = lambda what, call: self.assertRaisesRegex(perfpred.InputError, what, call)
+        batches = ({0: torch.export.Dim("batch")},)
+        for name, shapes in (("net.pt2", batches), ("fixed.pt2", None)):
+            program = torch.export.export(module, (example,), dynamic_shapes=shapes, strict=False)
+            torch.export.save(program, self.path(name))
+        step = lambda network, example=None: perfpred.predict(
+            network, example, device="T4", batch_size=64, optimizer="sgd", fit_advice=False
+        )
+        exported, known = step(self.path("net.pt2")), step(module, example)
+        self.assertEqual(exported.step_sec, known.step_sec)
+        self.assertEqual(exported.memory_bytes, known.memory_bytes)
+        self.assertEqual(step(self.path("net.pt2"), torch.zeros(6, 3, 4, 4)).step_sec, known.step_sec)
+        refused("fixed.pt2: .*export it with dynamic_shapes", lambda: step(self.path("fixed.pt2")))
+        refused("gone.pt2: there is no such file", lambda: step(self.path("gone.pt2")))
+        pathlib.Path(self.path("text.pt2")).write_text("weights")
+        refused("text.pt2: torch.export.load", lambda: step(self.path("text.pt2")))
+
+        from perfpred.capture.__main__ import main
+
+        self.assertEqual(main([self.path("net.pt2"), "--out", self.path("step.json")]), 0)
+        document = json.loads(pathlib.Path(self.path("step.json")).read_text())
+        self.assertEqual(document["batch_size"], 4)
+        self.assertIn("the file states no loss", document["notes"][0])
+
+    @unittest.skipIf(torch is None, "no torch")
     def test_a_module_leaves_no_file_behind(self):
         code = (
             "import os, tempfile, perfpred, torch\n"

@@ -192,9 +192,9 @@ double quantile(const Quantiles& q, double probability) {
 Forecast forecast(const TimeRegressor& model, const Workload& asked, const JobTerms& terms) {
   check(terms);
   const Workload workload = with_a_step(asked);
-  const bool of_a_file = is_file_network(workload.network);
+  const bool of_a_file = is_captured_step(workload.network);
   // Runs of a file's network answer without its graph; whoever asks an op model is told that it is missing.
-  const bool has_step = !of_a_file || find_graph(workload).has_value();
+  const bool has_step = !of_a_file || find_graph(workload.network).has_value();
   const std::shared_ptr<const ExecutedStep> written =
       has_step ? executed_step(workload, DeviceKind::other) : std::shared_ptr<const ExecutedStep>();
   const OpGraph* of_file = of_a_file && written ? &written->graph() : nullptr;  // such steps are not kept

@@ -101,7 +101,7 @@ std::vector<KeptStep>& kept_steps() {
 }  // namespace
 
 std::shared_ptr<const ExecutedStep> executed_step(const Workload& workload, DeviceKind device, const OpGraph* at_hand) {
-  if (at_hand != nullptr || is_file_network(workload.network)) {
+  if (at_hand != nullptr || is_captured_step(workload.network)) {
     OpGraph graph = at_hand != nullptr ? *at_hand : workload.graph();
     return std::make_shared<const ExecutedStep>(execute(std::move(graph), device, compiles(workload, device)));
   }

@@ -28,7 +28,7 @@ std::string key_without(const Workload& workload, const std::vector<std::string>
 
 /// Whether texts of several lengths would be padded to one.
 bool takes_padding(const Workload& workload) {
-  return workload.input.size() == 1 && !is_file_network(workload.network) && !is_recurrent(workload.network);
+  return workload.input.size() == 1 && !is_captured_step(workload.network) && !is_recurrent(workload.network);
 }
 
 /// Of the fields that nobody stated those that the answer rests on.

@@ -254,14 +254,10 @@ Workload with_network(std::span<const Workload> bases, std::string_view network)
       std::find_if(bases.begin(), bases.end(), [&](const Workload& w) { return w.network.family() == name.family(); });
   if (known != bases.end()) return with_field(*known, "network", name);
   Workload workload = with_field(bases.front(), "network", name);
-  const auto file = is_file_network(name) ? find_graph(name) : std::nullopt;
+  const auto file = is_captured_step(name) ? find_graph(name) : std::nullopt;
   if (!file) return workload;
-  if (!is_captured_step(name)) {
-    if (const auto sample = file->sample(); !sample.empty()) workload.input = sample;
-  } else {
-    if (file->precision() != Precision::unknown) workload.precision = file->precision();
-    workload.layout = file->layout();
-  }
+  if (file->precision() != Precision::unknown) workload.precision = file->precision();
+  workload.layout = file->layout();
   return workload;
 }
 

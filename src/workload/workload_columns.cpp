@@ -297,10 +297,6 @@ void check_ranges(const Workload& workload) {
   }
 }
 
-bool is_file_network(std::string_view name) {
-  return name.find(':') != std::string_view::npos && !states_sizes(name) && !is_config(name);
-}
-
 bool is_captured_step(std::string_view name) { return name.starts_with("step:"); }
 
 std::string lacking_epoch(const Workload& workload) {
@@ -353,7 +349,7 @@ Workload with_field(Workload workload, std::string_view field, std::string_view 
   column.set(workload, text, {{}, 0, field});
   check_ranges(workload);
   if (workload.network.family() == before) return workload;
-  if (is_file_network(workload.network)) {
+  if (is_captured_step(workload.network)) {
     workload.train_images = EpochSamples::unstated(workload.train_images);
     return workload;
   }

@@ -14,10 +14,8 @@
 
 namespace perfpred {
 
-/// A network of a user's file, named by its hash as `pt2:0123456789ab`: what it is trained on is not known.
-[[nodiscard]] bool is_file_network(std::string_view name);
-
-/// Of these, a step that perfpred.capture recorded: `step:0123456789ab`.
+/// A step that perfpred.capture recorded, named by the hash of its file: `step:0123456789ab`. What it is trained on is
+/// not known.
 [[nodiscard]] bool is_captured_step(std::string_view name);
 
 /// Says in a line why a workload does not know its epoch.

@@ -2,7 +2,6 @@
 // Traced steps: of networks of the zoo, and of modules of others.
 #include <perfpred/device.h>
 #include <perfpred/op_rule_registry.h>
-#include <perfpred/torch/exported_network.h>
 #include <perfpred/torch/trace.h>
 #include <perfpred/workload.h>
 

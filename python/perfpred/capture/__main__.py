@@ -2,17 +2,21 @@
 """python -m perfpred.capture SCRIPT [options] [arguments of the script] [-- more of them]
 
 Runs a training script without a GPU, records one step of its training, writes it to a step file, and stops the script.
+Of a file of torch.export (net.pt2) it records a step of the module with Adam.
 """
 
 import argparse
 import contextlib
 import os
 import runpy
+import shutil
 import sys
 import warnings
 
 import torch
 
+from perfpred._captured import exported_step
+from perfpred._library import InputError
 from perfpred.capture import step_file
 from perfpred.capture.progress import Progress
 from perfpred.capture.recorder import CaptureError, is_of_library
@@ -57,6 +61,10 @@ def _options(arguments):
     for name in ("steps", "updates"):
         if getattr(options, name) < 1:
             parser.error(f"--{name} {getattr(options, name)} is not positive")
+    if options.script.endswith(".pt2") and (
+        options.arguments or options.batch_sizes or options.execute or (options.steps, options.updates) != (1, 1)
+    ):
+        parser.error("of a file of torch.export only --out is an option: the step is for all batch sizes")
     options.sizes = [None]
     if options.batch_sizes is not None:
         try:
@@ -161,11 +169,15 @@ def main(arguments=None):
         if not os.path.isfile(options.script):
             raise FileNotFoundError(f"{options.script}: there is no such file")
         step_file.check_writable(options.out)
+        if options.script.endswith(".pt2"):
+            shutil.copyfile(exported_step(options.script, None, None, None, None), options.out)
+            print(f"wrote {options.out}", file=sys.stderr)
+            return DONE
         with Progress("perfpred.capture") as progress:
             documents = [_run(options, size, progress) for size in options.sizes]
         document = documents[0] if len(documents) == 1 else step_file.combine(*documents)
         step_file.write(options.out, document)
-    except (CaptureError, OSError) as error:
+    except (CaptureError, InputError, OSError) as error:
         print(f"perfpred.capture: {error}", file=sys.stderr)
         return WRONG_INPUT
     except KeyboardInterrupt:
