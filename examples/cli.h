@@ -190,15 +190,15 @@ class Program : public CLI::App {
   void check_outputs() const {
     std::map<std::string, std::string> written;  // by file, the option
     for (const char* name :
-         {"--out", "--rejected", "--partial", "--runs-out", "--features-out", "--layers-out", "--ops", "--log-file"}) {
+         {"--out", "--rejected", "--runs-out", "--features-out", "--layers-out", "--ops", "--log-file"}) {
       for (const std::string& file : files(name)) {
         const auto [first, is_new] = written.emplace(file, name);
         if (!is_new && file != "/dev/null") throw InputError(first->second + " and " + name + " are the same file");
       }
     }
-    for (const char* name : {"--runs", "--from", "--runs-agg", "--measured", "--merge", "--configs", "--grid",
-                             "--split", "--layers", "--steps-train", "--model", "--prior", "--step", "--device-file",
-                             "--op-rules", "--init", "--resume", "report"}) {
+    for (const char* name :
+         {"--runs", "--from", "--runs-agg", "--measured", "--configs", "--grid", "--split", "--layers", "--steps-train",
+          "--model", "--prior", "--step", "--device-file", "--op-rules", "--init", "--resume", "report"}) {
       for (const std::string& file : files(name)) {
         const auto output = written.find(file);
         if (output == written.end() || !std::filesystem::is_regular_file(file)) continue;

@@ -4,7 +4,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <perfpred/aggregator.h>
 #include <perfpred/op_time_model.h>
 #include <perfpred/step_file.h>
 #include <perfpred/time_regressor.h>
@@ -59,7 +58,6 @@ TEST(Json, NoReaderTakesDeepFiles) {
       {"{\"kind\":" + deep + "}", [](const std::string& path) { (void)TimeRegressor::load(path); }},
       {"{\"kind\":\"ops\",\"format\":" + deep + "}", [](const std::string& path) { (void)OpTimeModel::load(path); }},
       {"{\"format\":1,\"batch_size\":" + deep + "}", [](const std::string& path) { (void)StepFile(path); }},
-      {"{\"format\":" + deep + "}", [](const std::string& path) { (void)Aggregator::read_partial(path); }},
       {"{\"epoch\":" + deep + ",\"sec\":1}\n", [](const std::string& path) { (void)read_run_log(path); }},
       {"{\"pareto\":" + deep + "}", [](const std::string& path) { (void)read_plan_front(path); }},
   };

@@ -204,11 +204,11 @@ PERFPRED_C_API int perfpred_forecast(const perfpred_model* model, const char* re
 
 /* ---- Measured runs and plans ---- */
 
-/* options: {"runs": [file], "merge": [file], "logs": folder, "from": [file], "label": "robust" | "mean",
- * "out": runs_agg.csv, "rejected": rejected.csv, "partial": p.json}, of which one of the first four is needed. `from`
- * are logs that other software wrote (MLPerf, trainer_state.json, ...); with it `runs_out` (runs.csv) may be given, and
- * what these logs do not say: fields of a workload, `config`, params, env, and counted ("steps" or "epochs", of a
- * TensorBoard file). The document of `perfpred-aggregate --json`. */
+/* options: {"runs": [file], "logs": folder, "from": [file], "label": "robust" | "mean", "out": runs_agg.csv,
+ * "rejected": rejected.csv}, of which one of the first three is needed. `from` are logs that other software wrote
+ * (MLPerf, trainer_state.json, ...); with it `runs_out` (runs.csv) may be given, and what these logs do not say: fields
+ * of a workload, `config`, params, env, and counted ("steps" or "epochs", of a TensorBoard file). The document of
+ * `perfpred-aggregate --json`. */
 PERFPRED_C_API int perfpred_aggregate(const char* options, char* buffer, size_t capacity, size_t* needed);
 
 /* options: {"runs_agg": file, "budget_sec": 3600, "epochs": 50} and, of the options of perfpred-plan, min_acc, value,

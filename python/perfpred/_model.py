@@ -439,27 +439,25 @@ def observe(model: Path, runs: Table, out: Optional[Path] = None) -> Dict[str, A
 def aggregate(
     runs: Union[Table, Sequence[Path], None] = None,
     *,
-    merge: Union[Path, Sequence[Path], None] = None,
     logs: Optional[Path] = None,
     label: "Label" = "robust",
     out: Optional[Path] = None,
     rejected: Optional[Path] = None,
-    partial: Optional[Path] = None,
     from_logs: Union[Path, Sequence[Path], None] = None,
     runs_out: Optional[Path] = None,
     **facts: Any,
 ) -> Dict[str, Any]:
-    """Turns measured runs (files runs.csv, a folder of logs, partial aggregates) into one row for each workload.
+    """Turns measured runs (files runs.csv, a folder of logs) into one row for each workload.
 
-    runs: one file or several, or the rows of one as a DataFrame or a list of dictionaries. merge: partial aggregates.
+    runs: one file or several, or the rows of one as a DataFrame or a list of dictionaries.
     from_logs: logs that other software wrote (MLPerf, trainer_state.json, Lightning, Keras, TensorBoard). runs_out: a
     runs.csv for their runs. facts: what they do not say: fields of a workload (batch_size=32), config, params, env,
     and counted ("steps" or "epochs", of a TensorBoard file).
 
-    out: the runs_agg.csv to write. rejected, partial: further files to write. Returns the document of
+    out: the runs_agg.csv to write. rejected: another file to write. Returns the document of
     `perfpred-aggregate --json`: runs, rows, rejected, flagged.
     """
-    options = {"merge": merge, "logs": logs, "label": label, "out": out, "rejected": rejected, "partial": partial}
+    options = {"logs": logs, "label": label, "out": out, "rejected": rejected}
     options.update({"from": from_logs, "runs_out": runs_out, **facts})
     files = isinstance(runs, (list, tuple)) and runs and all(is_path(one) for one in runs)
     with contextlib.nullcontext(runs) if runs is None or files else table_file(runs) as given:

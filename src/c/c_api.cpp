@@ -343,14 +343,16 @@ void add_fact(RunFacts& facts, const std::string& name, const nlohmann::json& va
 }
 
 AggregateInputs aggregate_inputs(const nlohmann::json& options) {
-  constexpr std::array<std::string_view, 8> own = {"runs", "merge",    "logs",    "label",
-                                                   "out",  "rejected", "partial", "from"};
-  AggregateInputs inputs{texts_option(options, "runs"), texts_option(options, "merge"), text_option(options, "logs")};
+  constexpr std::array<std::string_view, 6> own = {"runs", "logs", "label", "out", "rejected", "from"};
+  AggregateInputs inputs{texts_option(options, "runs"), text_option(options, "logs")};
   if (const std::string label = text_option(options, "label"); !label.empty()) inputs.label = label;
   inputs.from = texts_option(options, "from");
   inputs.runs_out = text_option(options, "runs_out");
   for (const auto& [name, value] : options.items()) {
     if (value.is_null() || std::find(own.begin(), own.end(), name) != own.end()) continue;
+    if (name == "merge" || name == "partial") {
+      throw InputError(fmt::format("{} is not an option: {}", name, instead_of_parts));
+    }
     if (name != "runs_out") add_fact(inputs.facts, name, value);
     if (inputs.from.empty()) throw InputError(fmt::format("{} is for logs (from)", name));
   }
@@ -648,7 +650,6 @@ int perfpred_aggregate(const char* options, char* buffer, size_t capacity, size_
     const Aggregator aggregator = aggregate(inputs, notes);
     note(notes);
     const std::vector<AggregateRow> rows = aggregator.rows();
-    if (const std::string to = text_option(given_options, "partial"); !to.empty()) aggregator.write_partial(to);
     if (const std::string to = text_option(given_options, "rejected"); !to.empty()) aggregator.write_rejected(to);
     if (const std::string to = text_option(given_options, "out"); !to.empty()) write_aggregate(to, rows);
     std::string document;

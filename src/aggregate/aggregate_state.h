@@ -28,7 +28,7 @@ class RunSet {
 };
 
 /// The state of an Aggregator: what is known after some of the runs.
-struct PartialAggregate {
+struct AggregateState {
   struct Rejected {
     std::size_t group = 0;  ///< index into groups
     Rejection reason = Rejection::epochs_disagree;
@@ -36,11 +36,11 @@ struct PartialAggregate {
     std::string timestamp_utc;
   };
 
-  explicit PartialAggregate(Aggregator::Label l) : label(l) {}
+  explicit AggregateState(Aggregator::Label l) : label(l) {}
 
   /// Adds a run of a group, unless it is one of the earlier runs. @throws InputError as RunGroup::add does
   void add(const Run& run, std::size_t group, const RunSet& earlier);
-  void merge(const PartialAggregate& other);
+  void merge(const AggregateState& other);
 
   Aggregator::Label label;
   std::int64_t runs = 0;
@@ -53,11 +53,7 @@ struct PartialAggregate {
 /// Aggregates a runs.csv: a regular file in pieces by several threads, anything else row by row. Every error names the
 /// line. A last row that has no line feed and is not a run was cut off by its writer: it is skipped.
 /// @param cut_off  what is wrong with the skipped row; unchanged if no row is skipped
-[[nodiscard]] PartialAggregate aggregate_file(const std::string& path, Aggregator::Label label, int threads,
-                                              const RunSet& earlier, std::optional<std::string>& cut_off);
-
-/// Writes a partial aggregate as JSON, through an AtomicFile, and reads it back.
-void write_partial_json(const std::string& path, const PartialAggregate& partial);
-[[nodiscard]] PartialAggregate read_partial_json(const std::string& path);
+[[nodiscard]] AggregateState aggregate_file(const std::string& path, Aggregator::Label label, int threads,
+                                            const RunSet& earlier, std::optional<std::string>& cut_off);
 
 }  // namespace perfpred
