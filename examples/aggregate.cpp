@@ -49,7 +49,7 @@ void add_facts(cli::Program& program, Options& options, CLI::Option* from) {
       [&options](const std::string& text) { options.inputs.facts.counted = parse_counted(text, "--counted"); },
       "what the steps of a TensorBoard file count: steps or epochs");
   std::vector<std::string> names = {"--config", "--params", "--env", "--counted"};
-  for (const WorkloadColumn& column : workload_columns()) names.push_back(cli::WorkloadOptions::option_of(column.name));
+  for (const WorkloadColumn& column : workload_columns()) names.push_back(option_of(column.name));
   for (const std::string& name : names) {
     program.get_option(name)->needs(from)->group("What a log (--from) does not say");
   }

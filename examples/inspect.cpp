@@ -18,8 +18,7 @@ namespace {
 /// The steps in a step file. The request gets the batch size that was captured.
 NetworkSteps steps_of_file(const StepFile& file, cli::StepRequest& request) {
   for (const SweptField& field : request.fields.fields()) {
-    throw InputError(
-        fmt::format("{} is for --network: a step file has its own", cli::WorkloadOptions::option_of(field.name)));
+    throw InputError(fmt::format("{} is for --network: a step file has its own", option_of(field.name)));
   }
   if (!request.inputs.empty()) throw InputError("--input is for --network: a step file has its own");
   if (request.batch_option->count() == 0) request.batch_size = file.batch_size();

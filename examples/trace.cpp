@@ -84,8 +84,7 @@ std::optional<NetworkSteps> own_steps(const Request& request) {
   }
   for (const SweptField& field : request.fields.fields()) {
     if (field.name == "optimizer" || field.name == "precision") continue;
-    throw InputError(
-        fmt::format("{} is for --network: a file has its own", cli::WorkloadOptions::option_of(field.name)));
+    throw InputError(fmt::format("{} is for --network: a file has its own", option_of(field.name)));
   }
   return traced_pt2(request);
 }
