@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -943,6 +945,41 @@ TEST_F(CApi, AnEpochThatNobodyStatedHasNoTime) {
   const Json answer = Json::parse(forecast_of(model, R"({"network": "gpt2", "batch_size": 4, "device": "T4"})"));
   EXPECT_TRUE(answer.at("time_sec").is_null());
   EXPECT_NEAR(seconds[1], 12'500 * answer.at("step_sec").at("p50").get<double>(), 1e-6 * seconds[1]);
+}
+
+TEST_F(CApi, ShowsAnAnswerAsTheProgramPrintsIt) {
+  const std::string request = R"({"network": "gpt2", "batch_size": 8, "device": "T4", "train_images": 1000,
+                                  "padding": "packed", "input": 256, "epochs": 3, "quantiles": [0.99]})";
+  const testing::Finished finished = testing::spawn(
+      {testing::program("predict"), "--network", "gpt2", "--batch-size", "8", "--device", "T4", "--train-images",
+       "1000", "--padding", "packed", "--input", "256", "--epochs", "3", "--quantile", "0.99"});
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  const auto text = [](const std::string& answers) {
+    return text_of([&](char* buffer, size_t capacity, size_t* needed) {
+      return perfpred_answer_text(answers.c_str(), buffer, capacity, needed);
+    });
+  };
+  const Json answer = Json::parse(forecast_of(standard(), request));
+  EXPECT_EQ(text(answer.dump()), std::regex_replace(finished.out, std::regex("say --([a-z]+) and"), "say $1= and"));
+
+  const Json table = {{"fields", {"device", "batch_size"}},
+                      {"values", Json::parse(R"([["T4", "8"], ["T5", "16"]])")},
+                      {"answers", {answer, {{"key", nullptr}, {"error", "no such device"}}}}};
+  std::istringstream lines(text(table.dump()));
+  std::string head, first, second;
+  std::getline(lines, head);
+  std::getline(lines, first);
+  std::getline(lines, second);
+  EXPECT_THAT(head, ::testing::StartsWith("device  batch_size  epoch s"));
+  EXPECT_THAT(first, ::testing::StartsWith("    T4           8  "));
+  EXPECT_EQ(second, "    T5          16  no such device");
+
+  expect_refused(perfpred_answer_text("{}", nullptr, 0, nullptr), "this is no answer");
+  expect_refused(perfpred_answer_text(R"({"fields": ["a"], "values": [], "answers": [{}]})", nullptr, 0, nullptr),
+                 "values are not a list for each answer");
+  Json other = answer;
+  other["provenance"] = "guess";
+  expect_refused(perfpred_answer_text(other.dump().c_str(), nullptr, 0, nullptr), "guess");
 }
 
 }  // namespace

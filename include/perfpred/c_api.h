@@ -202,6 +202,12 @@ PERFPRED_C_API int perfpred_predict_field(const perfpred_model* model, const per
 PERFPRED_C_API int perfpred_forecast(const perfpred_model* model, const char* request, char* buffer, size_t capacity,
                                      size_t* needed);
 
+/* What perfpred-predict prints of an answer, which is the document of perfpred_forecast(): lines, with fields as a
+ * request names them (`batch_size=64`). A table of several, a line each: {"fields": ["device", "batch_size"], "values":
+ * [["T4", "64"], ...], "answers": [...]}, whose lines begin with the texts of `values`; an answer may be {"error": why
+ * there is none}. */
+PERFPRED_C_API int perfpred_answer_text(const char* answers, char* buffer, size_t capacity, size_t* needed);
+
 /* ---- Measured runs and plans ---- */
 
 /* options: {"runs": [file], "merge": [file], "logs": folder, "from": [file], "label": "robust" | "mean",

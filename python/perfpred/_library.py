@@ -63,6 +63,7 @@ _FUNCTIONS: Dict[str, Tuple[Any, ...]] = {
     + (_doubles, _size, ctypes.POINTER(_doubles), _ints),
     "job_error": (_size, *_as_text),
     "forecast": (_pointer, _text, *_as_text),
+    "answer_text": (_text, *_as_text),
     "aggregate": (_text, *_as_text),
     "plan_create": (_text, _pointer, _out),
     "plan_text": (_pointer, *_as_text),

@@ -147,7 +147,7 @@ class Model:
         """
         names, rows = combinations(_network_fields(network, example, fields))
         if not names:
-            return Answer(self._forecast(next(rows)))
+            return Answer._of(self._forecast(next(rows)))
         answers, refused = [], []
         for row in rows:
             try:
@@ -155,7 +155,7 @@ class Model:
             except InputError as error:
                 refused.append(error)
                 document = {"key": None, "error": str(error)}
-            answers.append(Answer(document, {name: row[name] for name in names}))
+            answers.append(Answer._of(document, {name: row[name] for name in names}))
         if len(refused) == len(answers):
             raise refused[0]
         if refused:
@@ -487,7 +487,7 @@ def plan(
         made.close()
     if table is not runs_agg:
         document["left_out"] = [{**row, "key": with_rows(table, row["key"])} for row in document["left_out"]]
-    return Plan(document)
+    return Plan._of(document)
 
 
 def devices(name: Optional[str] = None, *, device_file: Optional[Path] = None) -> List[Dict[str, Any]]:

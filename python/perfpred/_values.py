@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Opt
 
 from perfpred._library import InputError, encoded, shown
 
-__all__ = ["Quantiles", "combinations", "duration", "encoded_json", "gigabytes", "plain", "table"]
+__all__ = ["Quantiles", "combinations", "duration", "encoded_json", "plain", "table"]
 
 
 class Quantiles(NamedTuple):
@@ -92,10 +92,6 @@ def duration(sec: float) -> str:
     if sec < 7200:
         return f"{sec / 60:.1f} min"
     return f"{sec / 3600:.1f} h" if sec < 172800 else f"{sec / 86400:.1f} days"
-
-
-def gigabytes(size: Optional[float]) -> str:
-    return "" if size is None else f"{size / 1e9:.2f}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

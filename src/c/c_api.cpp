@@ -31,6 +31,7 @@
 #include "text/json.h"
 #include "text/parse.h"
 #include "tools/aggregate_answer.h"
+#include "tools/answer_text.h"
 #include "tools/device_json.h"
 #include "tools/job_answer_json.h"
 #include "tools/json_request.h"
@@ -324,6 +325,33 @@ Prediction predict_one(const TimeRegressor& regressor, const AskedWorkload& job)
   stated.time_sec = Unstated(variants, job.workload, stated, job.unstated).widen(stated.time_sec);
   stated.time_sec = of_known_epoch(job.workload, stated.time_sec);
   return stated;
+}
+
+/// @throws InputError for a document that is neither a table nor an answer
+std::string shown_answers(const nlohmann::json& document) {
+  if (!document.contains("answers")) return answer_text(answer_of(document), Reader::caller);
+  check_names(document, {"fields", "values", "answers"});
+  try {
+    const auto fields = document.at("fields").get<std::vector<std::string>>();
+    const auto values = document.at("values").get<std::vector<std::vector<std::string>>>();
+    const nlohmann::json& answers = document.at("answers");
+    if (values.size() != answers.size() ||
+        std::ranges::any_of(values, [&](const auto& one) { return one.size() != fields.size(); }))
+      throw InputError("values are not a list for each answer, of a text for each field");
+    std::vector<AnswerLine> lines;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      AnswerLine& line = lines.emplace_back();
+      line.values = values[i];
+      if (answers[i].contains("error")) {
+        line.error = answers[i]["error"].get<std::string>();
+      } else {
+        line.answer = answer_of(answers[i]);
+      }
+    }
+    return table_text(fields, lines, Reader::caller);
+  } catch (const nlohmann::json::exception& error) {
+    throw InputError(fmt::format("these are no answers: {}", json_complaint(error)));
+  }
 }
 
 /// What a log of `from` does not say. @throws InputError for a name that is neither a fact nor a field
@@ -637,6 +665,13 @@ int perfpred_forecast(const perfpred_model* model, const char* request, char* bu
     nlohmann::json document = to_json(answer);
     echo_id(document, fields);
     give_text(dumped(document, indent), buffer, capacity, needed);
+  });
+}
+
+int perfpred_answer_text(const char* answers, char* buffer, size_t capacity, size_t* needed) {
+  return guarded([&] {
+    const nlohmann::json document = parse_object(given(answers, "answers"), "answers are a JSON object");
+    give_text(shown_answers(document), buffer, capacity, needed);
   });
 }
 
