@@ -4,6 +4,7 @@
 #include <perfpred/aggregator.h>
 #include <perfpred/c_api.h>
 #include <perfpred/run_plan.h>
+#include <perfpred/step_samples.h>
 #include <perfpred/time_regressor.h>
 
 #include <gmock/gmock.h>
@@ -980,6 +981,48 @@ TEST_F(CApi, ShowsAnAnswerAsTheProgramPrintsIt) {
   Json other = answer;
   other["provenance"] = "guess";
   expect_refused(perfpred_answer_text(other.dump().c_str(), nullptr, 0, nullptr), "guess");
+}
+
+TEST_F(CApi, SamplesMakeTheLabelThatTheLibraryMakes) {
+  const auto label = [](perfpred_samples* samples, int ended) {
+    return Json::parse(text_of([&](char* buffer, size_t capacity, size_t* needed) {
+      return perfpred_samples_label(samples, ended, buffer, capacity, needed);
+    }));
+  };
+  StepSamplesOptions options;
+  options.limit_sec = 100;
+  StepSamples expected(options);
+  perfpred_samples* samples = nullptr;
+  ASSERT_EQ(perfpred_samples_create(100, &samples), PERFPRED_OK) << perfpred_last_error();
+  int finished = 0;
+  for (int i = 0; i < 1000 && finished == 0; ++i) {
+    const double sec = (i < 4 ? 0.2 : 0.01) * (1 + 0.001 * (i * i % 7));
+    const int disturbed = i % 10 == 9 ? 1 : 0;
+    expected.add(sec, disturbed == 1);
+    ASSERT_EQ(perfpred_samples_add(samples, &sec, &disturbed, 1, &finished), PERFPRED_OK);
+    ASSERT_EQ(finished == 1, expected.finished());
+  }
+  const StepLabel want = expected.label();
+  const Json found = label(samples, 0);
+  EXPECT_EQ(found.at("median"), want.median);
+  EXPECT_EQ(found.at("mean_rel_sem"), want.mean_rel_sem);
+  EXPECT_EQ(found.at("warmup"), 4);
+  EXPECT_EQ(found.at("discarded"), want.discarded);
+  EXPECT_EQ(found.at("stopped_by"), "interval");
+  perfpred_samples_free(samples);
+  expect_refused(perfpred_samples_add(samples, nullptr, nullptr, 0, &finished), "not open");
+
+  ASSERT_EQ(perfpred_samples_create(100, &samples), PERFPRED_OK);
+  const double few[3] = {1, 2, 3};
+  ASSERT_EQ(perfpred_samples_add(samples, few, nullptr, 1, nullptr), PERFPRED_OK);
+  EXPECT_TRUE(label(samples, 0).at("mean_rel_sem").is_null());
+  EXPECT_EQ(perfpred_samples_label(samples, 1, nullptr, 0, nullptr), PERFPRED_FAILED);
+  EXPECT_THAT(perfpred_last_error(), HasSubstr("1 steps were timed, where 3 are needed"));
+  ASSERT_EQ(perfpred_samples_add(samples, few + 1, nullptr, 2, nullptr), PERFPRED_OK);
+  EXPECT_EQ(label(samples, 1).at("stopped_by"), "limit");
+  EXPECT_EQ(label(samples, 1).at("median"), 2);
+  perfpred_samples_free(samples);
+  expect_refused(perfpred_samples_create(0, &samples), "positive");
 }
 
 }  // namespace

@@ -56,6 +56,7 @@ typedef struct perfpred_catalogue perfpred_catalogue; /* known devices */
 typedef struct perfpred_model perfpred_model;         /* predicts times */
 typedef struct perfpred_workload perfpred_workload;   /* a network with its batch, data and device */
 typedef struct perfpred_plan perfpred_plan;           /* which runs to do in a budget */
+typedef struct perfpred_samples perfpred_samples;     /* times of one training step, until they make a label */
 
 /* Of the library, as "0.1.0". */
 PERFPRED_C_API const char* perfpred_version(void);
@@ -207,6 +208,23 @@ PERFPRED_C_API int perfpred_forecast(const perfpred_model* model, const char* re
  * [["T4", "64"], ...], "answers": [...]}, whose lines begin with the texts of `values`; an answer may be {"error": why
  * there is none}. */
 PERFPRED_C_API int perfpred_answer_text(const char* answers, char* buffer, size_t capacity, size_t* needed);
+
+/* ---- The time of a training step ---- */
+
+/* Samples, warm-up included, that make a label by the rules of perfpred-collect (docs/guides/timing.md). limit_sec: sum
+ * of the samples after which the label is what it is, above 0. */
+PERFPRED_C_API int perfpred_samples_create(double limit_sec, perfpred_samples** out);
+/* Adds `count` samples in their order, seconds each. disturbed: 1 where something else slowed the device down; NULL:
+ * nowhere. finished: NULL, or set to 1 if no more samples are needed, else to 0. */
+PERFPRED_C_API int perfpred_samples_add(perfpred_samples* samples, const double* sec, const int* disturbed,
+                                        size_t count, int* finished);
+/* {"median", "low", "high", "mean", "mean_rel_sem", "cv", "p05", "p95", "samples", "warmup", "discarded",
+ * "disturbed_share", "stopped_by", "disturbed", "drift", "change"} as StepLabel of step_samples.h has them; null for
+ * what is infinite. ended: 1 if no more samples will come, of which there have to be three: they make the label, as at
+ * the limit. */
+PERFPRED_C_API int perfpred_samples_label(perfpred_samples* samples, int ended, char* buffer, size_t capacity,
+                                          size_t* needed);
+PERFPRED_C_API void perfpred_samples_free(perfpred_samples* samples);
 
 /* ---- Measured runs and plans ---- */
 

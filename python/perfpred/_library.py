@@ -64,6 +64,9 @@ _FUNCTIONS: Dict[str, Tuple[Any, ...]] = {
     "job_error": (_size, *_as_text),
     "forecast": (_pointer, _text, *_as_text),
     "answer_text": (_text, *_as_text),
+    "samples_create": (ctypes.c_double, _out),
+    "samples_add": (_pointer, _doubles, _ints, _size, _ints),
+    "samples_label": (_pointer, ctypes.c_int, *_as_text),
     "aggregate": (_text, *_as_text),
     "plan_create": (_text, _pointer, _out),
     "plan_text": (_pointer, *_as_text),
@@ -112,7 +115,7 @@ def library() -> ctypes.CDLL:
     for name in ("version", "last_error", "last_error_type"):
         function = getattr(loaded, "perfpred_" + name)
         function.argtypes, function.restype = (), ctypes.c_char_p
-    for kind in ("catalogue", "model", "workload", "plan"):
+    for kind in ("catalogue", "model", "workload", "plan", "samples"):
         function = getattr(loaded, f"perfpred_{kind}_free")
         function.argtypes, function.restype = (_pointer,), None
     loaded.perfpred_set_note_callback.argtypes, loaded.perfpred_set_note_callback.restype = (_CALLBACK,), None

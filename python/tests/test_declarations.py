@@ -11,7 +11,7 @@ from perfpred import _library
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PAGE = os.path.join(SOURCES, "docs", "guides", "c_api.md")
 
-HANDLES = ("catalogue", "model", "workload", "plan")
+HANDLES = ("catalogue", "model", "workload", "plan", "samples")
 RUST = {"char": "c_char", "int": "c_int", "size_t": "usize", "double": "f64", "int64_t": "i64"}
 RUST.update({f"perfpred_{handle}": handle.capitalize() for handle in HANDLES})
 CTYPES = {"const char*": ctypes.c_char_p, "char*": ctypes.c_char_p, "size_t": ctypes.c_size_t, "int": ctypes.c_int}

@@ -22,7 +22,7 @@ from torch import nn
 
 import perfpred
 from perfpred.measure import runs_file
-from perfpred.measure.samples import StepSamples, find_change, median_interval
+from perfpred.measure.samples import StepSamples
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
@@ -36,7 +36,7 @@ def recorded_streams(path):
 
 
 class Samples(unittest.TestCase):
-    # What StepSamples of the C++ library says of the streams in tests/data/step_streams.csv, with a limit in seconds:
+    # What perfpred-collect says of the streams in tests/data/step_streams.csv, with a limit in seconds:
     # median, low, high, mean, mean_rel_sem, cv, samples, warmup, stopped_by.
     OF_LIBRARY = {
         ("depth:2/base:16/batch:128", 3): (0.07689381, 0.075609462, 0.07906438, 0.078252471, 0.020047475, 0.061628761, 39, 0, "limit"),
@@ -51,7 +51,7 @@ class Samples(unittest.TestCase):
             with self.subTest(name, limit=limit):
                 samples = StepSamples(limit)
                 for sec, disturbed in streams[f"cifar_cnn/{name}"]:
-                    samples.add(sec, disturbed)
+                    samples.add([sec], disturbed)
                     if samples.finished():
                         break
                 label = samples.label()
@@ -60,22 +60,10 @@ class Samples(unittest.TestCase):
                     self.assertTrue(math.isclose(label[key], value, rel_tol=1e-6), f"{key}: {label[key]}, not {value}")
                 self.assertEqual(label["stopped_by"], expected[-1])
 
-    def test_an_interval_of_few_samples_is_students(self):
-        # Student's 97.5 % quantile with 3 degrees of freedom is 3.182446 (any table).
-        samples = [math.exp(x) for x in (-1.0, 0.0, 0.0, 1.0)]
-        _, low, high = median_interval(samples)
-        self.assertAlmostEqual(math.log(high), 3.182446 * math.sqrt(2 / 3) / 2, places=5)
-        self.assertAlmostEqual(math.log(low), -math.log(high))
-
-    def test_a_change_of_level_is_found(self):
-        index, p, ratio = find_change([1.0] * 20 + [2.0] * 20)
-        self.assertEqual((index, ratio), (20, 2.0))
-        self.assertLess(p, 0.01)
-
     def test_disturbed_samples_are_dropped_while_they_are_few(self):
         samples = StepSamples(1000)
         for i in range(30):
-            samples.add(5.0 if i % 5 == 0 else 1.0 + 1e-4 * (i % 3), disturbed=i % 5 == 0)
+            samples.add([5.0 if i % 5 == 0 else 1.0 + 1e-4 * (i % 3)], disturbed=i % 5 == 0)
         samples.finished()
         label = samples.label()
         self.assertEqual((label["discarded"], label["disturbed"]), (6, False))
@@ -84,8 +72,16 @@ class Samples(unittest.TestCase):
     def test_disturbed_samples_are_kept_where_they_are_most(self):
         samples = StepSamples(1000)
         for i in range(30):
-            samples.add(1.0 + 1e-4 * (i % 3), disturbed=i % 3 != 0)
+            samples.add([1.0 + 1e-4 * (i % 3)], disturbed=i % 3 != 0)
         self.assertTrue(samples.label()["disturbed"])
+
+    def test_a_smaller_last_step_is_dropped(self):
+        samples = StepSamples(1000)
+        samples.add([1.0, 1.0, 1.0, 0.2])
+        samples.drop_last()
+        self.assertEqual((len(samples), str(samples)), (3, "3 steps timed, at most 997 s of steps left"))
+        label = samples.label(ended=True)
+        self.assertEqual((label["samples"], label["mean"], label["stopped_by"]), (3, 1.0, "limit"))
 
 
 def cifar_cnn(depth, base_filters):

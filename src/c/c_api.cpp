@@ -354,6 +354,25 @@ std::string shown_answers(const nlohmann::json& document) {
   }
 }
 
+nlohmann::ordered_json label_json(const StepLabel& label) {
+  return {{"median", label.median},
+          {"low", label.low},
+          {"high", label.high},
+          {"mean", label.mean},
+          {"mean_rel_sem", label.mean_rel_sem},
+          {"cv", label.cv},
+          {"p05", label.p05},
+          {"p95", label.p95},
+          {"samples", label.samples},
+          {"warmup", label.warmup},
+          {"discarded", label.discarded},
+          {"disturbed_share", label.disturbed_share},
+          {"stopped_by", label.stopped_by},
+          {"disturbed", label.disturbed},
+          {"drift", label.drift},
+          {"change", label.change}};
+}
+
 /// What a log of `from` does not say. @throws InputError for a name that is neither a fact nor a field
 void add_fact(RunFacts& facts, const std::string& name, const nlohmann::json& value) {
   const std::string text = option_text(name, value);
@@ -673,6 +692,41 @@ int perfpred_answer_text(const char* answers, char* buffer, size_t capacity, siz
     const nlohmann::json document = parse_object(given(answers, "answers"), "answers are a JSON object");
     give_text(shown_answers(document), buffer, capacity, needed);
   });
+}
+
+int perfpred_samples_create(double limit_sec, perfpred_samples** out) {
+  return guarded([&] {
+    given(out, "out");
+    StepSamplesOptions options;
+    options.limit_sec = limit_sec;
+    auto made = std::make_shared<SharedSamples>();
+    made->samples = StepSamples(options);
+    *out = samples_of_steps().add(std::move(made));
+  });
+}
+
+int perfpred_samples_add(perfpred_samples* samples, const double* sec, const int* disturbed, size_t count,
+                         int* finished) {
+  return guarded([&] {
+    const auto shared = samples_of_steps().get(samples);
+    if (count > 0) given(sec, "sec");
+    const std::lock_guard lock(shared->mutex);
+    for (std::size_t i = 0; i < count; ++i) shared->samples.add(sec[i], disturbed != nullptr && disturbed[i] != 0);
+    if (finished != nullptr) *finished = shared->samples.finished() ? 1 : 0;
+  });
+}
+
+int perfpred_samples_label(perfpred_samples* samples, int ended, char* buffer, size_t capacity, size_t* needed) {
+  return guarded([&] {
+    const auto shared = samples_of_steps().get(samples);
+    const std::lock_guard lock(shared->mutex);
+    if (ended != 0) shared->samples.end();
+    give_text(dumped(label_json(shared->samples.label())), buffer, capacity, needed);
+  });
+}
+
+void perfpred_samples_free(perfpred_samples* samples) {
+  (void)guarded([&] { samples_of_steps().remove(samples); });
 }
 
 int perfpred_aggregate(const char* options, char* buffer, size_t capacity, size_t* needed) {

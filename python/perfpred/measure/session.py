@@ -28,7 +28,7 @@ from perfpred.measure.fields import FUSED, text_of
 from perfpred.measure.found import Found, first_call, replaced
 from perfpred.measure.graphs import Graphs, is_step_file, layout, of_file, read
 from perfpred.measure.monitor import Monitor, value_of
-from perfpred.measure.samples import MIN_SAMPLES, Z95, StepSamples, quantile
+from perfpred.measure.samples import MIN_SAMPLES, StepSamples
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -45,6 +45,7 @@ _HOST_STEPS = 5
 _TAKEN_BYTES = 200e6
 _STEADY_CLOCK_RANGE = 1.05  # p95 / p05
 _SHOWN_ERROR = 0.01
+_Z95 = statistics.NormalDist().inv_cdf(0.975)
 
 _OF_MEMORY = ("not enough memory", "can't allocate memory", "out of memory", "ALLOC_FAILED", "ALLOCATION_FAILED")
 
@@ -61,6 +62,11 @@ def _of_step_file(workload):
 
 def _first_line(error):
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _nearest_rank(values, share):
+    """A quantile that is one of the values."""
+    return sorted(values)[max(math.ceil(share * len(values)), 1) - 1]
 
 
 def _without_memory():
@@ -344,7 +350,7 @@ class measure:
 
     def _end_window(self):
         self._in_window, reading = 0.0, self._monitor.read()
-        self._line.write(lambda: f"perfpred.measure: {self._samples.said()}")
+        self._line.write(lambda: f"perfpred.measure: {self._samples}")
         if self._device.type == "cpu":  # the reading is not part of the next step; a GPU has steps queued meanwhile
             self._clock.restart()
             self._clock.mark()
@@ -356,8 +362,7 @@ class measure:
             self._add_window(reading.disturbed)
 
     def _add_window(self, disturbed):
-        for sec in self._window:
-            self._samples.add(sec, disturbed)
+        self._samples.add(self._window, disturbed)
         self._window = []
 
     def _end_sampling(self):
@@ -398,15 +403,14 @@ class measure:
             self._window += self._clock.take(0)
             self._add_window(self._monitor.read().disturbed)
             self._note_peak()
-        taken = 0 if self._samples is None else len(self._samples.all)
+        taken = 0 if self._samples is None else len(self._samples)
         if taken < MIN_SAMPLES:
             before = 3 if self._captures else 2
             raise MeasureError(
                 f"the loop ended after too few steps: {taken} were timed, where {MIN_SAMPLES} are needed after the first "
                 f"{before}; {self.path} gets no row"
             )
-        self._samples.keep_what_there_is()
-        self._finish()
+        self._finish(ended=True)
 
     def _enter_capture(self):
         os.makedirs(self._graphs.folder, exist_ok=True)
@@ -546,16 +550,18 @@ class measure:
         samples = int(self._workload["batch_size"]) * int(self._workload.get("accumulate", self._accumulated))
         return max(int(self._workload["train_images"]) / samples, 1) * mean_sec
 
-    def _finish(self):
+    def _finish(self, ended=False):
+        """ended: before the time of the step was known as well as wanted."""
         self._line.clear()
-        self.label = label = self._samples.label()
+        self.label = label = self._samples.label(ended)
         epoch_sec = self._epoch_sec(label["mean"])
         notes = []
         if label["disturbed"]:
             notes.append(f"disturbed {100 * label['disturbed_share']:.0f} % of the samples")
         notes += ["throttled"] * self._throttled + ["company"] * self._company
-        if Z95 * label["mean_rel_sem"] > _SHOWN_ERROR:
-            notes.append(f"known to {100 * Z95 * label['mean_rel_sem']:.1f} %")
+        half_width = _Z95 * label["mean_rel_sem"]
+        if half_width > _SHOWN_ERROR:
+            notes.append(f"known to {100 * half_width:.1f} %")
         row = self._row("untrusted" if label["disturbed"] else "ok", "; ".join(notes))
         row.update(
             avg_time_sec=epoch_sec,
@@ -569,7 +575,7 @@ class measure:
             row["epoch_rel_sem"] = label["mean_rel_sem"]
         moved = label["drift"]
         if clocks := self._clocks_mhz:
-            low, high = quantile(clocks, 0.05), quantile(clocks, 0.95)
+            low, high = _nearest_rank(clocks, 0.05), _nearest_rank(clocks, 0.95)
             row.update(clock_mhz=statistics.median(clocks), clock_p05_mhz=low, clock_p95_mhz=high)
             moved = moved or high > _STEADY_CLOCK_RANGE * low
         row["drift"] = int(moved)
