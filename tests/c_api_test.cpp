@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <functional>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -1023,6 +1024,38 @@ TEST_F(CApi, SamplesMakeTheLabelThatTheLibraryMakes) {
   EXPECT_EQ(label(samples, 1).at("median"), 2);
   perfpred_samples_free(samples);
   expect_refused(perfpred_samples_create(0, &samples), "positive");
+}
+
+TEST_F(CApi, NamesEveryFieldWithItsWordsAndWhatItIsWhereNobodySaysIt) {
+  const Json fields = Json::parse(text_of(perfpred_fields)).at("fields");
+  perfpred_model* model = standard();
+  perfpred_workload* job = workload(model, R"({"network": "resnet18", "batch_size": 8, "device": "T4"})");
+  const std::string key = ";" + text_of([&](char* buffer, size_t capacity, size_t* needed) {
+                            return perfpred_workload_key(job, buffer, capacity, needed);
+                          }) +
+                          ";";
+  std::set<std::string> names;
+  for (const Json& field : fields) {
+    const std::string name = field.at("name");
+    EXPECT_TRUE(names.insert(name).second) << name;
+    EXPECT_FALSE(field.at("meaning").get<std::string>().empty()) << name;
+    if (field.at("of") != "workload") continue;
+    const bool is_in_key = key.find(";" + name + "=") != std::string::npos;
+    if (is_in_key && !field.at("default").is_null()) {
+      EXPECT_THAT(key, HasSubstr(";" + name + "=" + field.at("default").get<std::string>() + ";"));
+    }
+    if (field.at("type") != "word") continue;
+    EXPECT_GE(field.at("words").size(), 2U) << name;
+    for (const Json& word : field.at("words")) {
+      perfpred_workload* said =
+          workload(model, R"({"network": "gpt2", "batch_size": 8, "device": "T4", "adapter": "lora:r=16"})");
+      EXPECT_EQ(perfpred_workload_set(said, name.c_str(), word.get<std::string>().c_str()), PERFPRED_OK)
+          << perfpred_last_error();
+    }
+    expect_refused(perfpred_workload_set(job, name.c_str(), "no such word"), "no such word");
+  }
+  for (const char* name : {"network", "checkpoint", "config", "step", "epochs", "prices", "quantiles", "fit_advice"})
+    EXPECT_TRUE(names.contains(name)) << name;
 }
 
 }  // namespace

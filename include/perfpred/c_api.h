@@ -208,6 +208,13 @@ PERFPRED_C_API int perfpred_forecast(const perfpred_model* model, const char* re
  * [["T4", "64"], ...], "answers": [...]}, whose lines begin with the texts of `values`; an answer may be {"error": why
  * there is none}. */
 PERFPRED_C_API int perfpred_answer_text(const char* answers, char* buffer, size_t capacity, size_t* needed);
+/* Every field that a request may have: {"fields": [{"name", "of": "workload" | "network" | "job", "type", "words",
+ * "default", "meaning", "sweeps"}]}. type: text, word (one of `words`), integer (or one of `words`, if there are any),
+ * number, flag, shape (3x224x224, or a list), seconds (3600, or "1:00:00"), path, numbers (one or a list), prices.
+ * perfpred_predict_columns() takes the integers without words and the flags of a workload. default: where neither the
+ * request nor rows of the model say; null where it depends on other fields, or nothing is given then. sweeps: whether
+ * several values are several jobs. */
+PERFPRED_C_API int perfpred_fields(char* buffer, size_t capacity, size_t* needed);
 
 /* ---- The time of a training step ---- */
 

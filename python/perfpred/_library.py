@@ -62,6 +62,7 @@ _FUNCTIONS: Dict[str, Tuple[Any, ...]] = {
     "predict_variants": (_pointer, _pointer, ctypes.POINTER(_text), ctypes.POINTER(_doubles), _size, _size)
     + (_doubles, _size, ctypes.POINTER(_doubles), _ints),
     "job_error": (_size, *_as_text),
+    "fields": _as_text,
     "forecast": (_pointer, _text, *_as_text),
     "answer_text": (_text, *_as_text),
     "samples_create": (ctypes.c_double, _out),

@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union, overload
 
 from perfpred._answers import Answer, Answers, Plan
+from perfpred._fields import NUMBERS
 from perfpred._library import Handle, InputError, call, encoded, encoded_path, json_of, text_of
 from perfpred._tables import Path, Table, columns_of, is_path, is_table, numbers_of, table_file, texts_of, with_rows
 from perfpred._values import combinations, encoded_json
@@ -19,16 +20,13 @@ if TYPE_CHECKING:
     import pandas
     from typing_extensions import Unpack
 
-    from perfpred._fields import Job, Kind, Label, Network, PlanOptions, SharedFields, Sweep
+    from perfpred._fields import Job, SharedFields, Sweep
+    from perfpred._options import Kind, Label, Network, PlanOptions
 
 __all__ = ["Model", "add_graphs", "add_op_rules", "aggregate", "devices", "fit", "load", "observe", "plan", "predict", "trained_params"]
 
 _log = logging.getLogger("perfpred")
 
-# Fields of a workload that are numbers: predict_many() takes an array of each.
-_NUMBERS = (
-    "batch_size depth base_filters train_images classes threads accumulate cuda_graph compiled".split()
-)
 _OF_CAPTURE = ("precision", "optimizer")  # a captured module has them already
 _QUANTILES = (0.05, 0.5, 0.95)
 _STATUSES = ("ok", "failed", "wrong_input", "unstated")  # perfpred_status of c_api.h
@@ -78,7 +76,7 @@ def _network_fields(network: Any, example: Any, fields: Dict[str, Any]) -> Dict[
         raise InputError(f"{name} is neither the name of a network, nor a file, nor a torch.nn.Module")
     if example is None:
         raise InputError("example is missing: the tensors that the module takes, with a batch as their first size")
-    from perfpred._captured import captured_step
+    from perfpred.captured import captured_step
 
     others = {name: value for name, value in fields.items() if name not in (*_OF_CAPTURE, "loss")}
     step = captured_step(network, example, fields.get("precision"), fields.get("optimizer"), fields.get("loss"))
@@ -308,7 +306,7 @@ def _groups(columns: Mapping[str, Any], refused: Dict[int, Tuple[str, str]]) -> 
     import numpy
 
     count = len(next(iter(columns.values())))
-    numbers = {name: numbers_of(name, columns[name], refused) for name in _NUMBERS if name in columns}
+    numbers = {name: numbers_of(name, columns[name], refused) for name in NUMBERS if name in columns}
     texts = {name: texts_of(column) for name, column in columns.items() if name not in numbers}
     missing = [numpy.isnan(values) for values in numbers.values()]
     keys = [*texts.values(), *(gaps.tolist() for gaps in missing if gaps.any())]

@@ -6,6 +6,7 @@ import json
 import os
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from perfpred._fields import LISTS, SHAPES
 from perfpred._library import InputError, encoded, shown
 
 __all__ = ["Quantiles", "combinations", "duration", "encoded_json", "plain", "table"]
@@ -69,9 +70,9 @@ def _choices(name: str, value: Any) -> Optional[List[Any]]:
     if getattr(value, "ndim", None) == 0:  # an array of one number
         return None
     choices = list(_plain_field(name, value))
-    if name == "quantiles":  # all of one answer
+    if name in LISTS:  # of one answer
         return None
-    if name == "input" and all(isinstance(one, int) for one in choices):
+    if name in SHAPES and all(isinstance(one, int) for one in choices):
         return None
     if not choices:
         raise InputError(f"{name} is an empty list")

@@ -2,6 +2,7 @@
 """Declarations of C functions in other languages are those of perfpred/c_api.h."""
 
 import ctypes
+import importlib.util
 import os
 import re
 import unittest
@@ -9,6 +10,7 @@ import unittest
 from perfpred import _library
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+SCRIPT = os.path.join(SOURCES, "scripts", "python_fields.py")
 PAGE = os.path.join(SOURCES, "docs", "guides", "c_api.md")
 
 HANDLES = ("catalogue", "model", "workload", "plan", "samples")
@@ -87,6 +89,16 @@ class Declarations(unittest.TestCase):
             result, types = header["perfpred_" + name]
             self.assertEqual(result, "int", name)
             self.assertEqual(list(arguments), [as_ctypes(kind) for kind in types], name)
+
+
+class Fields(unittest.TestCase):
+    @unittest.skipUnless(os.path.exists(SCRIPT), "the script is not there")
+    def test_the_committed_file_is_that_of_the_library(self):
+        spec = importlib.util.spec_from_file_location("python_fields", SCRIPT)
+        script = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(script)
+        made = script.made(_library.json_of("fields")["fields"])
+        self.assertEqual(made, text_of("python", "perfpred", "_fields.py"), "scripts/python_fields.py writes it anew")
 
 
 if __name__ == "__main__":

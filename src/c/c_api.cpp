@@ -694,6 +694,10 @@ int perfpred_answer_text(const char* answers, char* buffer, size_t capacity, siz
   });
 }
 
+int perfpred_fields(char* buffer, size_t capacity, size_t* needed) {
+  return guarded([&] { give_text(dumped(request_fields(), indent), buffer, capacity, needed); });
+}
+
 int perfpred_samples_create(double limit_sec, perfpred_samples** out) {
   return guarded([&] {
     given(out, "out");

@@ -45,12 +45,17 @@ struct FieldTraits {
   void (*check)(const Workload& workload) = nullptr;
 };
 
+/// What the text of a field is: any text, one of its words, a whole number, 0 or 1, or sizes as 3x224x224.
+enum class FieldType { text, word, integer, flag, shape };
+
 /// One field of a workload: keys, tables, options and requests have it by this name and as this text. All that they do
 /// with it follows from this row.
 struct WorkloadColumn : Column<Workload>, FieldTraits {
   std::string_view help;                                                  ///< of the option
   std::function<void(Workload& to, const Workload& from)> copy;           ///< of the fields that have a `how`,
   std::function<bool(const Workload& one, const Workload& other)> equal;  ///< and whether two workloads share it
+  FieldType type = FieldType::text;
+  std::vector<std::string> words = {};  ///< that it may be; of an integer, also in place of a number
 };
 
 /// All fields, in the order in which a key has them.

@@ -3,26 +3,12 @@
 
 import re
 
+from perfpred._fields import WORDS
 from perfpred.measure.errors import MeasureError
 
-OPTIMIZERS = (
-    "none sgd momentum nesterov adam adamw adagrad adadelta rmsprop adam8bit adamw8bit paged_adamw8bit adafactor lion muon lamb"
-).split()
+OPTIMIZERS = WORDS["optimizer"]
 FUSED = "sgd momentum nesterov adam adamw adagrad".split()  # of which PyTorch has a fused and a foreach form
-_WORDS = {
-    "optimizer": OPTIMIZERS,
-    "precision": "fp32 tf32 bf16 fp16 fp64 default unknown".split(),
-    "layout": ["nchw", "nhwc"],
-    "attention": ["sdpa", "eager"],
-    "optimizer_impl": ["fused", "foreach"],
-    "weights": "as_precision bf16 fp16 nf4 int8 int4".split(),
-    "compiled": ["0", "1"],
-    "software": "pytorch tensorflow xla mxnet paddle jax".split(),
-    "loader": ["none", "included"],
-    "loss": ["whole", "chunked"],
-    "padding": ["packed", "padded"],
-    "phases": ["all", "forward"],
-}
+_WORDS = {**WORDS, "compiled": ("0", "1")}
 _TEXTS = {  # a pattern, and what it is
     **dict.fromkeys(("batch_size", "train_images", "accumulate"), ("[1-9][0-9]*", "a positive integer")),
     "depth": ("[1-5]", "an integer from 1 to 5"),

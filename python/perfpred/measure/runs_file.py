@@ -11,15 +11,12 @@ import os
 import stat
 import tempfile
 
+from perfpred._fields import WORKLOAD
 from perfpred.measure.errors import MeasureError
 
 # In the order of runs.csv (docs/formats.md). The rarer fields of a workload are in its key only where they are stated.
 MANDATORY = (
     "timestamp_utc,framework,depth,base_filters,batch_size,epochs,params,epoch_times_json,avg_time_sec,images_per_sec,test_acc"
-).split(",")
-WORKLOAD = (
-    "network,depth,base_filters,batch_size,input,classes,train_images,optimizer,precision,layout,cuda_graph,device,threads,"
-    "attention,optimizer_impl,weights,adapter,checkpoint,accumulate,compiled,software,loader,loss,padding,phases"
 ).split(",")
 _MEASURED = (
     "env,host,driver,cuda,cudnn,step_p05_ms,step_p50_ms,step_p95_ms,clock_mhz,mem_free_mb,peak_mem_mb,load,timing,outcome,"
