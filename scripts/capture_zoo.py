@@ -23,7 +23,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, 
 
 import capture_loops
 import perfpred
-from perfpred.capture.session import Session
+from perfpred._capture.session import Session
 
 BATCH = 2
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep

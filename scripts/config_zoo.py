@@ -155,7 +155,7 @@ def batch_of(name, config, how):
 
 def capture(name, fields, how, path):
     import perfpred
-    from perfpred.capture.session import Session
+    from perfpred._capture.session import Session
 
     with Session():
         model, config = make_model(name, fields, how)

@@ -8,8 +8,6 @@
 """
 
 import importlib
-import sys
-import types
 from typing import TYPE_CHECKING, Any, List
 
 from perfpred._answers import Answer, Answers, Plan
@@ -18,17 +16,17 @@ from perfpred._model import Model, add_graphs, add_op_rules, aggregate, devices,
 from perfpred._values import Quantiles
 
 if TYPE_CHECKING:
-    from perfpred.capture.session import CaptureError, capture
-    from perfpred.capture.step_file import combine
-    from perfpred.measure.session import MeasureError, measure
+    from perfpred._capture.session import CaptureError, capture
+    from perfpred._capture.step_file import combine
+    from perfpred._measure.session import MeasureError, measure
 
 # What needs PyTorch, by the module that has it.
 _OF_TORCH = {
-    "CaptureError": "perfpred.capture.session",
-    "MeasureError": "perfpred.measure.session",
-    "capture": "perfpred.capture.session",
-    "combine": "perfpred.capture.step_file",
-    "measure": "perfpred.measure.session",
+    "CaptureError": "perfpred._capture.session",
+    "MeasureError": "perfpred._measure.session",
+    "capture": "perfpred._capture.session",
+    "combine": "perfpred._capture.step_file",
+    "measure": "perfpred._measure.session",
 }
 
 __all__ = [
@@ -76,14 +74,3 @@ if not TYPE_CHECKING:  # a name that is not there is an error
 
 def __dir__() -> List[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Package(types.ModuleType):
-    """Importing the subpackage `capture` or `measure` does not hide the function of the same name."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _OF_TORCH and isinstance(value, types.ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

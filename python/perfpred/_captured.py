@@ -41,7 +41,7 @@ def _made_optimizer(optimizer: Any, parameters: Any) -> Any:
 def _set_to(precision: Optional[str]) -> Iterator[None]:
     """PyTorch, set to one of the precisions of float32; to another one, or None, as it is."""
     import torch
-    from perfpred.capture.step_file import TF32
+    from perfpred._capture.step_file import TF32
 
     places = (torch.backends.cudnn, torch.backends.cuda.matmul)
     before = [place.allow_tf32 for place in places]
@@ -125,8 +125,8 @@ def captured_step(
     """
     import torch
 
-    from perfpred.capture.session import capture
-    from perfpred.capture.step_file import combine
+    from perfpred._capture.session import capture
+    from perfpred._capture.step_file import combine
 
     if loss is not None and not callable(loss):
         raise InputError(f"loss: {type(loss).__name__} {loss!r} is not a function of the module's output")

@@ -11,7 +11,7 @@ import textwrap
 import unittest
 
 import perfpred
-from perfpred.capture.__main__ import main
+from perfpred._capture.command import main
 
 
 class Captures(unittest.TestCase):

@@ -21,8 +21,8 @@ import torch
 from torch import nn
 
 import perfpred
-from perfpred.measure import runs_file
-from perfpred.measure.samples import StepSamples
+from perfpred._measure import runs_file
+from perfpred._measure.samples import StepSamples
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
@@ -499,7 +499,7 @@ class Ends(Loop):
 
     def test_the_types_name_the_fields_that_there_are(self):
         typed = importlib.import_module("perfpred._fields").MeasuredFields.__annotations__
-        known = importlib.import_module("perfpred.measure.fields").NAMES
+        known = importlib.import_module("perfpred._measure.fields").NAMES
         self.assertEqual(sorted({*typed, "network", "batch_size", "train_images"}), sorted(known))
 
     def test_what_narrows_an_answer_can_be_said(self):

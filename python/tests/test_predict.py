@@ -92,7 +92,7 @@ class Imports(unittest.TestCase):
             with self.assertRaisesRegex(ImportError, r"perfpred\[capture\]"):
                 perfpred.capture
             return
-        importlib.import_module("perfpred.capture.session")
+        importlib.import_module("perfpred._capture.session")
         self.assertTrue(callable(perfpred.capture))
         self.assertIn("capture", dir(perfpred))
         self.assertRaises(AttributeError, lambda: perfpred.nothing)
@@ -740,8 +740,8 @@ class BadInput(WithFolder):
     def test_what_the_system_refuses_is_an_error_of_the_package(self):
         import resource
 
-        from perfpred.measure import runs_file
-        from perfpred.measure.errors import MeasureError
+        from perfpred._measure import runs_file
+        from perfpred._measure.errors import MeasureError
 
         runs, before = self.path("runs.csv"), resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import perfpred
-from perfpred.capture.__main__ import main
+from perfpred._capture.command import main
 
 from captures import Captures, Scripts
 

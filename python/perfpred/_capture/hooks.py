@@ -10,9 +10,9 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from perfpred.capture.batches import Batches
-from perfpred.capture.place import is_meta, storage_of
-from perfpred.capture.recorder import CaptureError, tensors_in, user_line
+from perfpred._capture.batches import Batches
+from perfpred._capture.place import is_meta, storage_of
+from perfpred._capture.recorder import CaptureError, tensors_in, user_line
 
 
 def _all_tensors(value):

@@ -4,7 +4,7 @@
 import re
 
 from perfpred._fields import WORDS
-from perfpred.measure.errors import MeasureError
+from perfpred._measure.errors import MeasureError
 
 OPTIMIZERS = WORDS["optimizer"]
 FUSED = "sgd momentum nesterov adam adamw adagrad".split()  # of which PyTorch has a fused and a foreach form

@@ -9,7 +9,7 @@ from typing import Any, Dict, Optional, Union
 import torch
 
 from perfpred._tables import Path
-from perfpred.capture.recorder import CaptureError
+from perfpred._capture.recorder import CaptureError
 
 _PRODUCTS = ("convolution", "mm", "addmm", "bmm", "baddbmm", "attention")
 HALVES = {torch.bfloat16: "bf16", torch.float16: "fp16"}

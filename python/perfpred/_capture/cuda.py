@@ -12,9 +12,9 @@ import torch
 import torch._dynamo  # reads what is replaced here when a dispatch mode first imports it
 import torch.utils.checkpoint
 
-from perfpred.capture import above, alone
-from perfpred.capture.place import CUDA, is_meta
-from perfpred.capture.recorder import is_of_library
+from perfpred._capture import above, alone
+from perfpred._capture.place import CUDA, is_meta
+from perfpred._capture.recorder import is_of_library
 
 _MEMORY = 80 * 2**30
 _base = torch._C.TensorBase

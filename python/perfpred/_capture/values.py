@@ -9,7 +9,7 @@ import weakref
 
 import torch
 
-from perfpred.capture.place import is_meta
+from perfpred._capture.place import is_meta
 
 _LARGEST = 2**20  # elements
 _LIKE = ("ones_like", "zeros_like", "full_like", "new_ones", "new_zeros", "new_full")  # of a tensor's shape alone

@@ -8,9 +8,9 @@ import math
 import os
 import shutil
 
-from perfpred.capture import step_file
-from perfpred.capture.recorder import CaptureError
-from perfpred.measure.errors import MeasureError
+from perfpred._capture import step_file
+from perfpred._capture.recorder import CaptureError
+from perfpred._measure.errors import MeasureError
 
 _STATE = ("parameter", "buffer", "gradient", "optimizer_state")
 _OF_SIZES = ("growth", "stride_growth")

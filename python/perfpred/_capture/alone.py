@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from perfpred.capture.recorder import CaptureError, user_line
+from perfpred._capture.recorder import CaptureError, user_line
 
 
 _MISSING = "the program is for several processes: the step is that of one, without communication"

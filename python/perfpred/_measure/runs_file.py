@@ -12,7 +12,7 @@ import stat
 import tempfile
 
 from perfpred._fields import WORKLOAD
-from perfpred.measure.errors import MeasureError
+from perfpred._measure.errors import MeasureError
 
 # In the order of runs.csv (docs/formats.md). The rarer fields of a workload are in its key only where they are stated.
 MANDATORY = (

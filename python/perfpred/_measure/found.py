@@ -8,10 +8,10 @@ import gc
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from perfpred.capture.hooks import is_compiled
-from perfpred.capture.step_file import HALVES, SINGLE, precision_of
-from perfpred.measure.errors import MeasureError
-from perfpred.measure.fields import OPTIMIZERS
+from perfpred._capture.hooks import is_compiled
+from perfpred._capture.step_file import HALVES, SINGLE, precision_of
+from perfpred._measure.errors import MeasureError
+from perfpred._measure.fields import OPTIMIZERS
 
 _INPUTS = ("input_ids", "pixel_values", "inputs_embeds", "input_values")  # of transformers, which are called by names
 _PACKED = {"Linear4bit": "nf4", "Linear8bitLt": "int8"}  # layers of bitsandbytes

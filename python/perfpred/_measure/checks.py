@@ -6,8 +6,8 @@ import tempfile
 
 from perfpred._library import InputError
 from perfpred._model import aggregate, trained_params
-from perfpred.measure import runs_file
-from perfpred.measure.errors import MeasureError
+from perfpred._measure import runs_file
+from perfpred._measure.errors import MeasureError
 
 _DEVICE = "T4"  # any GPU of the catalogue: the sizes of a network are the same on all
 _OWN_HEAD = 0.1  # of the parameters: by how much a network may differ from the zoo's, as by layers behind it

@@ -10,12 +10,12 @@ from typing import Callable, Optional, Type
 import torch
 
 from perfpred._tables import Path
-from perfpred.capture import step_file
-from perfpred.capture.above import above_autograd
-from perfpred.capture.cuda import optimizers_of_cuda, pretended_cuda
-from perfpred.capture.hooks import Hooks
-from perfpred.capture.place import is_meta, swap
-from perfpred.capture.recorder import CaptureError, Recorder
+from perfpred._capture import step_file
+from perfpred._capture.above import above_autograd
+from perfpred._capture.cuda import optimizers_of_cuda, pretended_cuda
+from perfpred._capture.hooks import Hooks
+from perfpred._capture.place import is_meta, swap
+from perfpred._capture.recorder import CaptureError, Recorder
 
 __all__ = ["CaptureError", "Session", "capture"]
 

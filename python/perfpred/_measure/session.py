@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, SupportsIndex, Type
 import torch
 
 from perfpred._tables import Path
-from perfpred.capture.place import is_meta, swap
-from perfpred.capture.progress import Line
-from perfpred.capture.session import CaptureError
-from perfpred.capture.session import capture as captured_step
-from perfpred.measure import checks, runs_file
-from perfpred.measure.callbacks import lightning_callback, trainer_callback
-from perfpred.measure.errors import MeasureError
-from perfpred.measure.fields import FUSED, text_of
-from perfpred.measure.found import Found, first_call, replaced
-from perfpred.measure.graphs import Graphs, is_step_file, layout, of_file, read
-from perfpred.measure.monitor import Monitor, value_of
-from perfpred.measure.samples import MIN_SAMPLES, StepSamples
+from perfpred._capture.place import is_meta, swap
+from perfpred._capture.progress import Line
+from perfpred._capture.session import CaptureError
+from perfpred._capture.session import capture as captured_step
+from perfpred._measure import checks, runs_file
+from perfpred._measure.callbacks import lightning_callback, trainer_callback
+from perfpred._measure.errors import MeasureError
+from perfpred._measure.fields import FUSED, text_of
+from perfpred._measure.found import Found, first_call, replaced
+from perfpred._measure.graphs import Graphs, is_step_file, layout, of_file, read
+from perfpred._measure.monitor import Monitor, value_of
+from perfpred._measure.samples import MIN_SAMPLES, StepSamples
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

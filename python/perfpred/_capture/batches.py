@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps that accumulate the gradients of several batches: the second batch stands for all."""
 
-from perfpred.capture.recorder import tensors_in
+from perfpred._capture.recorder import tensors_in
 
 # How autograd keeps a first gradient, and how it adds to one.
 _OF_ACCUMULATION = {"aten::add_", "aten::add", "aten::clone", "aten::copy_", "aten::new_empty_strided", "aten::empty_strided"}

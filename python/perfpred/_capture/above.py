@@ -8,7 +8,7 @@ includes that key.
 
 import torch
 
-from perfpred.capture.place import META, is_meta
+from perfpred._capture.place import META, is_meta
 
 _KEY = torch._C.DispatchKey.AutocastIPU
 _BELOW = torch._C._dispatch_keyset_full_after(_KEY)

@@ -12,9 +12,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from perfpred._library import Error
-from perfpred.capture.above import below_autograd
-from perfpred.capture.place import HOST, META, Places, is_meta, storage_of, swap
-from perfpred.capture.values import KnownValues, tensors_in
+from perfpred._capture.above import below_autograd
+from perfpred._capture.place import HOST, META, Places, is_meta, storage_of, swap
+from perfpred._capture.values import KnownValues, tensors_in
 
 # Tensors that a program makes on the host with at most so many elements have values. Larger ones have none, so that
 # weights take no memory.
@@ -28,7 +28,8 @@ class CaptureError(Error, RuntimeError):
     """A step that cannot be captured; says the line of the user's program that asked for the impossible."""
 
 
-_PACKAGES = (torch.__path__[0], __file__.rpartition("capture")[0], "<", os.path.dirname(os.__file__))
+_OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+_PACKAGES = (torch.__path__[0], _OWN, "<", os.path.dirname(os.__file__))
 
 
 def is_of_library(file):
