@@ -4,14 +4,15 @@
     import perfpred
     print(perfpred.predict("resnet50", device="A100-80GB-PCIe", batch_size=64, precision="bf16"))
 
-`capture` and `measure` need PyTorch, which is imported where they are used: `pip install "perfpred[capture]"`.
+`capture` and `measure` need PyTorch, which is imported where they are used: `pip install "perfpred[capture]"`;
+`predict_many` NumPy (`perfpred[arrays]`), `to_frame` pandas (`perfpred[frames]`).
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any, List
 
 from perfpred._answers import Answer, Answers, Plan
-from perfpred._library import Error, InputError, ModelError
+from perfpred._library import Error, InputError, ModelError, library
 from perfpred._model import Model, add_graphs, add_op_rules, aggregate, devices, fit, load, observe, plan, predict
 from perfpred._values import Quantiles
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from perfpred._capture.session import CaptureError, capture
     from perfpred._capture.step_file import combine
     from perfpred._measure.session import MeasureError, measure
+
+    __version__: str
 
 # What needs PyTorch, by the module that has it.
 _OF_TORCH = {
@@ -55,7 +58,10 @@ __all__ = [
 ]
 
 
-def _of_torch(name: str) -> Any:
+def _made_when_asked_for(name: str) -> Any:
+    """Loads the library, or imports PyTorch, no earlier than they are needed."""
+    if name == "__version__":
+        return library().perfpred_version().decode()
     if name not in _OF_TORCH:
         raise AttributeError(f"module 'perfpred' has no attribute {name!r}")
     try:
@@ -69,7 +75,7 @@ def _of_torch(name: str) -> Any:
 
 
 if not TYPE_CHECKING:  # a name that is not there is an error
-    __getattr__ = _of_torch
+    __getattr__ = _made_when_asked_for
 
 
 def __dir__() -> List[str]:

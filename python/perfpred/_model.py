@@ -76,7 +76,7 @@ def _network_fields(network: Any, example: Any, fields: Dict[str, Any]) -> Dict[
         raise InputError(f"{name} is neither the name of a network, nor a file, nor a torch.nn.Module")
     if example is None:
         raise InputError("example is missing: the tensors that the module takes, with a batch as their first size")
-    from perfpred.captured import captured_step
+    from perfpred._captured import captured_step
 
     others = {name: value for name, value in fields.items() if name not in (*_OF_CAPTURE, "loss")}
     step = captured_step(network, example, fields.get("precision"), fields.get("optimizer"), fields.get("loss"))
@@ -189,9 +189,13 @@ class Model:
         "wrong_input", "unstated" or "failed") and error, one line, empty where it is ok, else its times are NaN: of a
         DataFrame a DataFrame with its index, else a dict of arrays of NumPy.
 
-        Raises InputError, which names the first row, if none can be predicted.
+        Raises InputError, which names the first row, if none can be predicted; ImportError without NumPy.
         """
-        import numpy
+        try:
+            import numpy
+        except ImportError as missing:
+            needs = 'predict_many() needs NumPy: pip install "perfpred[arrays]"'
+            raise ImportError(needs, name="numpy") from missing
 
         columns, count = columns_of(jobs)
         try:

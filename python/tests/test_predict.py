@@ -87,6 +87,16 @@ class Imports(unittest.TestCase):
         code = "import sys, perfpred; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
         self.assertEqual(subprocess.run([sys.executable, "-c", code]).returncode, 0)
 
+    def test_the_version_is_that_of_the_package(self):
+        with open(os.path.join(os.path.dirname(PAGE), "..", "..", "python", "pyproject.toml")) as file:
+            self.assertIn(f'version = "{perfpred.__version__}"', file.read())
+
+    def test_what_is_missing_is_named_in_a_line(self):
+        code = "import sys; sys.modules['numpy'] = None\nimport perfpred\nperfpred.load().predict_many({'depth': [3]})"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        last = done.stderr.splitlines()[-1]
+        self.assertEqual(last, 'ImportError: predict_many() needs NumPy: pip install "perfpred[arrays]"')
+
     def test_a_function_is_not_hidden_by_the_package_of_its_name(self):
         if torch is None:
             with self.assertRaisesRegex(ImportError, r"perfpred\[capture\]"):
@@ -307,7 +317,7 @@ class Predictions(WithFolder):
 
     @unittest.skipIf(torch is None, "no torch")
     def test_graphs_of_a_models_rows(self):
-        from perfpred.captured import captured_step
+        from perfpred._captured import captured_step
 
         step = captured_step(torch.nn.Linear(64, 64), torch.zeros(4, 64), "fp32", "sgd", None)
         with open(step, "rb") as file:

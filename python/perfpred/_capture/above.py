@@ -6,6 +6,8 @@ are registered on the autocast key of a backend that has none of its own; they r
 includes that key.
 """
 
+from typing import Any, Dict, List
+
 import torch
 
 from perfpred._capture.place import META, is_meta
@@ -35,10 +37,10 @@ _LOSSES = """cross_entropy_loss nll_loss_nd nll_loss nll_loss2d mse_loss l1_loss
     margin_ranking_loss multilabel_margin_loss multi_margin_loss poisson_nll_loss soft_margin_loss
     triplet_margin_loss"""
 
-_libraries = []
-_on_loss = None  # makes a context manager; the session sets it
-_recorder = None  # puts stand-ins in the place of tensors of the host, knows where tensors are; the session sets it
-_cast_weights = {}  # a parameter and its cast, each once, as in LibTorch; until autocast ends
+_libraries: List[Any] = []
+_on_loss: Any = None  # makes a context manager; the session sets it
+_recorder: Any = None  # puts stand-ins in the place of tensors of the host, knows where tensors are; the session sets it
+_cast_weights: Dict[Any, Any] = {}  # a parameter and its cast, each once, as in LibTorch; until autocast ends
 
 
 def above_autograd(on_loss, recorder):
@@ -110,7 +112,7 @@ def _autocast_kernel(op, policy):
             if policy == "widest":
                 types = {v.dtype for v in args if _eligible(v)}
                 dtype = torch.float32 if torch.float32 in types else half
-            args = [_cast(v, dtype) for v in args]
+            args = tuple(_cast(v, dtype) for v in args)
             kwargs = {name: _cast(v, dtype) for name, v in kwargs.items()}
             return op(*args, **kwargs)
 
@@ -133,8 +135,8 @@ def _to_kernel(op):
     def kernel(keys, tensor, *args, **kwargs):
         places = _recorder.places
         if op._overloadname == "other":
-            like, *args = args if args else (kwargs.pop("other"),)
-            args = [places.of(like), like.dtype, *args]
+            like, *others = args if args else (kwargs.pop("other"),)
+            args = (places.of(like), like.dtype, *others)
             return torch.ops.aten.to.device(tensor, *args, **kwargs)
         device = next((v for v in (*args, *kwargs.values()) if isinstance(v, torch.device)), None)
         if device is None or device.type == "meta":  # LibTorch's own word for tensors without memory
@@ -142,7 +144,7 @@ def _to_kernel(op):
         if device.type == "cuda" and tensor.is_nested:
             _recorder.refuse_layout()
         if device.type == "cuda" or places.of(tensor).type == device.type and is_meta(tensor):
-            args = [META if isinstance(v, torch.device) else v for v in args]
+            args = tuple(META if isinstance(v, torch.device) else v for v in args)
             kwargs = {name: META if isinstance(v, torch.device) else v for name, v in kwargs.items()}
         result = op.redispatch(keys & _BELOW, tensor, *args, **kwargs)
         places.put(result, device)
@@ -203,7 +205,7 @@ def _recurrent_kernel(op):
     packed = op._overloadname == "data"
 
     def kernel(keys, *args, **kwargs):
-        args = [_recorder.without_memory(v) for v in args]
+        args = tuple(_recorder.without_memory(v) for v in args)
         if not is_meta(args[0]):
             return op.redispatch(keys & _BELOW, *args, **kwargs)
         x, rest = args[0], args[2 if packed else 1 :]

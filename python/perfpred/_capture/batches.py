@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps that accumulate the gradients of several batches: the second batch stands for all."""
 
-from perfpred._capture.recorder import tensors_in
+from typing import Any, List
+
+from perfpred._capture.values import tensors_in
 
 # How autograd keeps a first gradient, and how it adds to one.
 _OF_ACCUMULATION = {"aten::add_", "aten::add", "aten::clone", "aten::copy_", "aten::new_empty_strided", "aten::empty_strided"}
@@ -21,8 +23,9 @@ class Batches:
     def restart(self):
         self.count = 1
         self.differ = False  # a batch that was not recorded differs from the second
-        self._begins, self._ends = [0], []  # operators before each batch's forward pass, and before what follows it
-        self._expected = None  # of a batch that is not recorded
+        self._begins: List[int] = [0]  # operators before each batch's forward pass
+        self._ends: List[int] = []  # and before what follows it
+        self._expected: Any = None  # of a batch that is not recorded
         self.recorder.compare = None
 
     def begin_next(self):

@@ -10,6 +10,7 @@ import os
 import runpy
 import sys
 import warnings
+from typing import Optional, Sequence
 
 import torch
 
@@ -155,7 +156,7 @@ def _run(options, size, progress, records_all=False):
     return session.document(size)
 
 
-def main(arguments=None):
+def main(arguments: Optional[Sequence[str]] = None) -> int:
     options = _options(arguments)
     try:
         if not os.path.isfile(options.script):

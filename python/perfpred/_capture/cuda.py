@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import sys
 import types
+from typing import Any
 
 import torch
 import torch._dynamo  # reads what is replaced here when a dispatch mode first imports it
@@ -185,7 +186,7 @@ def optimizers_of_cuda():
     return _replaced(_of_optimizers(["cpu", "cuda"]))
 
 
-class _OfGenerators(type(torch.Generator)):
+class _OfGenerators(type(torch.Generator)):  # type: ignore[misc]
     def __instancecheck__(cls, value):
         return isinstance(value, cls.__base__)
 
@@ -254,7 +255,7 @@ def _launch(recorder):
 
 def _submit(pool, function, /, *args, **kwargs):
     """Threads know nothing of a capture: what they load is loaded here."""
-    done = concurrent.futures.Future()
+    done: "concurrent.futures.Future[Any]" = concurrent.futures.Future()
     try:
         done.set_result(function(*args, **kwargs))
     except Exception as error:
@@ -284,9 +285,8 @@ def _compile(recorder):
 def _loader_init(init):
     def made(self, *args, **kwargs):
         names = ("num_workers", "collate_fn", "pin_memory", "drop_last", "timeout")
-        args = list(args[:5])  # dataset, batch_size, shuffle, sampler, batch_sampler
-        for name, value in zip(names, args[5:]):
-            kwargs[name] = value
+        first, more = args[:5], args[5:]  # dataset, batch_size, shuffle, sampler, batch_sampler
+        kwargs.update(zip(names, more))
         for name in (
             "prefetch_factor",
             "persistent_workers",
@@ -295,7 +295,7 @@ def _loader_init(init):
             "timeout",
         ):
             kwargs.pop(name, None)
-        init(self, *args, **{**kwargs, "num_workers": 0, "pin_memory": False})
+        init(self, *first, **{**kwargs, "num_workers": 0, "pin_memory": False})
 
     return made
 

@@ -12,7 +12,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from perfpred._capture.batches import Batches
 from perfpred._capture.place import is_meta, storage_of
-from perfpred._capture.recorder import CaptureError, tensors_in, user_line
+from perfpred._capture.recorder import CaptureError, user_line
+from perfpred._capture.values import tensors_in
 
 
 def _all_tensors(value):
@@ -359,8 +360,8 @@ class Hooks:
         if id(optimizer) not in self._tried:
             self._tried.add(id(optimizer))
             self._saved_states.append((optimizer, _copy_of_state(optimizer)))
-            needs_closure = inspect.signature(type(optimizer).step).parameters.get("closure")
-            needs_closure = needs_closure is not None and needs_closure.default is inspect.Parameter.empty
+            closure = inspect.signature(type(optimizer).step).parameters.get("closure")
+            needs_closure = closure is not None and closure.default is inspect.Parameter.empty
             if not optimizer.state and not needs_closure and not self.recorder.execute:
                 self._try_step(optimizer)
         self._name_training(optimizer)

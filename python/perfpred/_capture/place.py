@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where tensors without memory say that they are: where the program put them, though PyTorch has them on `meta`."""
 
+import functools
 import weakref
 
 import torch
@@ -118,12 +119,15 @@ class Places:
 
         return made
 
+    def _is_of(self, kind, tensor):
+        return self.of(tensor).type == kind
+
     def properties(self):
         """What replaces attributes of torch.Tensor."""
         yield "device", property(self.of)
         yield "get_device", lambda tensor: -1 if self.of(tensor).index is None else self.of(tensor).index
         for kind in ("cuda", "cpu", "meta"):
-            yield f"is_{kind}", property(lambda tensor, kind=kind: self.of(tensor).type == kind)
+            yield f"is_{kind}", property(functools.partial(self._is_of, kind))
         yield "to", self._to(torch.Tensor.to)
         for name in ("__deepcopy__", "__reduce_ex__", "__repr__"):
             yield name, self.truth(getattr(torch.Tensor, name))

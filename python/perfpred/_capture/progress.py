@@ -25,7 +25,7 @@ class Line:
             self._written, self._shown = now, True
 
     def clear(self):
-        if self._shown:
+        if self._terminal is not None and self._shown:
             self._terminal.write("\r\x1b[K")
             self._terminal.flush()
             self._shown = False

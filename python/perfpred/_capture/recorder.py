@@ -6,7 +6,9 @@ import functools
 import math
 import os
 import sys
+import types
 import weakref
+from typing import Any, Dict, List, Optional
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
@@ -39,7 +41,7 @@ def is_of_library(file):
 
 def user_line():
     """`file:line` of the innermost frame that belongs to the user's program."""
-    frame = sys._getframe(1)
+    frame: Optional[types.FrameType] = sys._getframe(1)
     innermost = None
     while frame is not None:
         file = frame.f_code.co_filename
@@ -76,7 +78,7 @@ class _Schema:
         self.random = self.name in ("aten::rand", "aten::randn")  # nobody knows their values
 
 
-_schemas = {}
+_schemas: Dict[Any, "_Schema"] = {}
 
 
 def _schema_of(op):
@@ -262,7 +264,7 @@ class Recorder(TorchDispatchMode):
 
     def _record(self, op, schema, args, kwargs, result):
         layer = self._current_layer()
-        outputs = []
+        outputs: List[Any] = []
         for value in result if isinstance(result, (list, tuple)) else [result]:
             if value is None or isinstance(value, (torch.Tensor, list, tuple)):
                 outputs.extend([None] if value is None else tensors_in(value))
@@ -348,9 +350,8 @@ class Recorder(TorchDispatchMode):
 
     def _value(self, tensor):
         """A plausible value of a tensor that has none."""
-        if tensor.dtype == torch.bool:
-            value = False
-        else:
+        value: Any = False
+        if tensor.dtype != torch.bool:
             value = 1.0 if tensor.is_floating_point() else complex(1) if tensor.is_complex() else 1
         self.note(f"a tensor's value; it is told {value}")
         return value
@@ -470,8 +471,11 @@ class Recorder(TorchDispatchMode):
                 storage = storage_of(tensor)
                 key = storage._cdata
                 if not is_meta(tensor) and key not in self._made:
-                    self._made[key] = weakref.ref(storage, lambda _, key=key: self._made.pop(key, None))
+                    self._made[key] = weakref.ref(storage, functools.partial(self._forget, key))
         return result
+
+    def _forget(self, key, _):
+        self._made.pop(key, None)
 
     def _must_spare(self, schema, args):
         """Whether an operator would change a tensor of the host that was there before."""

@@ -29,12 +29,12 @@ def precision_of(dtype):
 
 def _precision(recorder):
     """The precision in which most convolutions and matrix products compute."""
-    counts = {}
+    counts: Dict[torch.dtype, int] = {}
     for op in recorder.ops:
         if op["name"].partition("::")[2] in _PRODUCTS and op["inputs"]:
             dtype = recorder.tensors[op["inputs"][0]][1]
             counts[dtype] = counts.get(dtype, 0) + 1
-    return precision_of(max(counts, key=counts.get) if counts else torch.float32)
+    return precision_of(max(counts, key=lambda dtype: counts[dtype]) if counts else torch.float32)
 
 
 def _kept(recorder, ops):

@@ -4,12 +4,14 @@ classes are in packages that perfpred does not need.
 """
 
 import importlib
+from typing import Any
 
 
 def lightning_callback(measure, /, path, **options):
     """A callback for the Trainer of Lightning: `Trainer(callbacks=[perfpred.measure.LightningCallback("runs.csv", ...)])`.
     Its arguments are those of perfpred.measure; its `measured` is what that makes.
     """
+    base: Any
     try:
         base = importlib.import_module("lightning.pytorch").Callback
     except ModuleNotFoundError:
@@ -44,7 +46,7 @@ def trainer_callback(measure, /, path, **options):
     Its arguments are those of perfpred.measure; its `measured` is what that makes. The Trainer does not tell its callbacks
     of an exception: then there is no row.
     """
-    base = importlib.import_module("transformers").TrainerCallback
+    base: Any = importlib.import_module("transformers").TrainerCallback
 
     class TrainerCallback(base):
         def on_train_begin(self, args, state, control, train_dataloader=None, **_):

@@ -4,6 +4,7 @@
 import collections.abc
 import contextlib
 import gc
+from typing import Any, Dict
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -65,7 +66,7 @@ class Found:
     """Facts of the first step. What is not known is None; without a module most cannot be asked for."""
 
     def __init__(self):
-        self.module = None
+        self.module: Any = None
         self.batch_size = self.input = self.classes = self.loader = None
         self.channels_last = False
         self._autocast = None
@@ -141,11 +142,11 @@ class Found:
         return any(is_compiled(m) for m in self._modules())
 
     def _most_common_dtype(self):
-        sizes = {}
+        sizes: Dict[torch.dtype, int] = {}
         for p in self._parameters():
             if p.is_floating_point():
                 sizes[p.dtype] = sizes.get(p.dtype, 0) + p.numel()
-        return max(sizes, key=sizes.get) if sizes else torch.float32
+        return max(sizes, key=lambda dtype: sizes[dtype]) if sizes else torch.float32
 
     def set_precision(self):
         """As perfpred.capture has it, whatever the device."""

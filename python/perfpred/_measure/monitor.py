@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import resource
 import time
+from typing import Deque, List, Optional, Tuple
 
 import torch
 
@@ -64,7 +65,7 @@ def _own_processes():
 
 def _cgroup_files():
     """cpu.stat of the process's group and of those above it: a quota may be set at any level."""
-    files = []
+    files: List[str] = []
     try:
         with open("/proc/self/cgroup") as groups:
             lines = groups.read().splitlines()
@@ -159,7 +160,7 @@ class _Nvml:
 
     def __init__(self):
         try:
-            self._library = ctypes.CDLL("libnvidia-ml.so.1")
+            self._library: Optional[ctypes.CDLL] = ctypes.CDLL("libnvidia-ml.so.1")
         except OSError:
             self._library = None
         if self._library is not None and self._call("nvmlInit_v2") != 0:
@@ -224,7 +225,7 @@ class Monitor:
             self._gpu = None if bus is None else self._nvml.device(bus)
         else:
             self._waits = _Waits()
-            self._uses = collections.deque()  # (time, busy, own) of the last second, the oldest first
+            self._uses: Deque[Tuple[float, float, float]] = collections.deque()  # (time, busy, own) of the last second, the oldest first
 
     def driver(self):
         """Of a GPU."""

@@ -12,7 +12,7 @@ import sys
 import time
 import warnings
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, SupportsIndex, Type, Union
+from typing import Any, Deque, Dict, List, Optional, SupportsIndex, TYPE_CHECKING, Type, Union
 
 import torch
 
@@ -83,7 +83,7 @@ class _Clock:
     def __init__(self, device):
         self._cuda = device.type == "cuda"
         self._device = device
-        self._marks = collections.deque()
+        self._marks: Deque[Any] = collections.deque()
         self._spare = []
 
     def mark(self):
@@ -180,7 +180,7 @@ class measure:
             raise MeasureError(f"limit_sec {limit_sec!r} is not a positive number")
         self._graphs = self._graphs_of(capture)
         try:
-            self._device = None if device is None else torch.device(device)
+            self._device: Any = None if device is None else torch.device(device)
         except (RuntimeError, TypeError):
             raise MeasureError(f"device {device!r} is none of PyTorch's, as cpu and cuda:0 are") from None
         self._captures = bool(capture)
@@ -190,7 +190,10 @@ class measure:
         self._open = contextlib.ExitStack()
         self._of_step = contextlib.ExitStack()
         self._next: Any = None  # what the end of a step means; a method of this, from __enter__() on
-        self._session = self._samples = self._monitor = self._clock = None
+        self._session: Any = None  # these four from their first use on
+        self._samples: Any = None
+        self._monitor: Any = None
+        self._clock: Any = None
         self._line = Line(sys.stderr)
         self._window: List[float] = []  # seconds of steps
         self._clocks_mhz: List[float] = []
@@ -517,7 +520,7 @@ class measure:
 
     def _row(self, outcome, note):
         device = self._device
-        row = dict.fromkeys(runs_file.COLUMNS, "")
+        row: Dict[str, Any] = dict.fromkeys(runs_file.COLUMNS, "")
         row.update({"compiled": "1"} if self._found.compiled() else {}, **self._workload)
         row.update(
             timestamp_utc=self._begun,
