@@ -39,19 +39,8 @@ FOUND_BY_MEASURE = ("cuda_graph", "device", "threads")
 HEAD = '''# SPDX-License-Identifier: Apache-2.0
 """What may be asked, by name: scripts/python_fields.py writes this file."""
 
-from typing import (
-    Any,
-    Callable,
-    Dict,
-    Iterable,
-    Mapping,
-    Protocol,
-    Sequence,
-    SupportsIndex,
-    Tuple,
-    TypedDict,
-    Union,
-)
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, SupportsIndex, TypedDict, Union
 
 from perfpred._tables import Path
 
@@ -88,7 +77,7 @@ def constant(name, kind, comment, value):
 
 
 def words_constant(fields):
-    lines = ["# Words of fields that have no other values.", "WORDS: Dict[str, Tuple[str, ...]] = {"]
+    lines = ["# Words of fields that have no other values.", "WORDS: dict[str, tuple[str, ...]] = {"]
     for field in fields:
         if field["type"] != "word":
             continue
@@ -135,7 +124,7 @@ def made(fields):
     terms = [field for field in fields if field["of"] == "job"]
     measured = [f for f in workload if f["name"] not in (*OWN_OF_MEASURE, *FOUND_BY_MEASURE)]
     numbers = [f["name"] for f in workload if f["type"] in ("integer", "flag") and not f["words"]]
-    names = "Tuple[str, ...]"
+    names = "tuple[str, ...]"
     parts = [
         HEAD,
         constant("WORKLOAD", names, "Fields of a workload, in the order of a key.", [f["name"] for f in workload]),

@@ -1,19 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predicts time, memory and price of training jobs before they run; records and measures steps of PyTorch.
+"""Predicts time, memory and price of training jobs before they run; records and
+measures steps of PyTorch.
 
     import perfpred
     print(perfpred.predict("resnet50", device="A100-80GB-PCIe", batch_size=64, precision="bf16"))
 
-`capture` and `measure` need PyTorch, which is imported where they are used: `pip install "perfpred[capture]"`;
-`predict_many` NumPy (`perfpred[arrays]`), `to_frame` pandas (`perfpred[frames]`).
+`capture` and `measure` need PyTorch, which is imported where they are used: `pip
+install "perfpred[capture]"`; `predict_many` NumPy (`perfpred[arrays]`), `to_frame`
+pandas (`perfpred[frames]`).
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any, List
+from typing import TYPE_CHECKING, Any
 
 from perfpred._answers import Answer, Answers, Plan
 from perfpred._library import Error, InputError, ModelError, library
-from perfpred._model import Model, add_graphs, add_op_rules, aggregate, devices, fit, load, observe, plan, predict
+from perfpred._model import (
+    Model,
+    add_graphs,
+    add_op_rules,
+    aggregate,
+    devices,
+    fit,
+    load,
+    observe,
+    plan,
+    predict,
+)
 from perfpred._values import Quantiles
 
 if TYPE_CHECKING:
@@ -69,7 +82,10 @@ def _made_when_asked_for(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise ImportError(f'perfpred.{name} needs PyTorch: pip install "perfpred[capture]"', name="torch") from error
+        raise ImportError(
+            f'perfpred.{name} needs PyTorch: pip install "perfpred[capture]"',
+            name="torch",
+        ) from error
     globals()[name] = value
     return value
 
@@ -78,5 +94,5 @@ if not TYPE_CHECKING:  # a name that is not there is an error
     __getattr__ = _made_when_asked_for
 
 
-def __dir__() -> List[str]:
+def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})

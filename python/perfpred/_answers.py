@@ -3,7 +3,8 @@
 
 import dataclasses
 import json
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Union, overload
+from collections.abc import Iterator, Sequence
+from typing import Any, Optional, Union, overload
 
 from perfpred._library import text_of
 from perfpred._values import Quantiles, duration, table
@@ -13,7 +14,7 @@ __all__ = ["Answer", "Answers", "Plan"]
 _QUANTILES = {"p05", "p50", "p95"}
 
 
-def _frame(rows: List[Dict[str, Any]]) -> Any:
+def _frame(rows: list[dict[str, Any]]) -> Any:
     try:
         import pandas
     except ImportError as error:
@@ -25,29 +26,42 @@ def _is_quantiles(value: Any) -> bool:
     return isinstance(value, dict) and value.keys() == _QUANTILES
 
 
-def _attributes(kind: Any, document: Dict[str, Any]) -> Dict[str, Any]:
-    """The keys of a document that the class names, and None for those that the document lacks and that have no default."""
+def _attributes(kind: Any, document: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a document that the class names, and None for those that the document
+    lacks and that have no default.
+    """
     named = [one for one in dataclasses.fields(kind) if not one.name.startswith("_")]
-    needed = {one.name: None for one in named if one.default is one.default_factory is dataclasses.MISSING}
+    needed = {
+        one.name: None
+        for one in named
+        if one.default is one.default_factory is dataclasses.MISSING
+    }
     given = {one.name: document[one.name] for one in named if one.name in document}
-    return {**needed, **{name: Quantiles(**value) if _is_quantiles(value) else value for name, value in given.items()}}
+    return {
+        **needed,
+        **{
+            name: Quantiles(**value) if _is_quantiles(value) else value
+            for name, value in given.items()
+        },
+    }
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Answer:
     """What is expected of one training job.
 
-    Attributes are the keys of `perfpred-predict --json` (docs/formats.md); what is not known is None.
+    Attributes are the keys of `perfpred-predict --json` (docs/formats.md); what is not
+    known is None.
     """
 
     key: str
     """The workload, every field of it."""
-    assumed: Optional[Dict[str, str]]
+    assumed: Optional[dict[str, str]]
     """Fields that the answer rests on and that nobody stated."""
-    left_out: Optional[List[str]]
+    left_out: Optional[list[str]]
     """What the answer does not hold, a line each."""
     batches_per_step: int
-    """Whose gradients one update uses."""
+    """Batches of a step, whose gradients one update uses."""
     step_sec: Quantiles
     """Seconds of one training step."""
     time_sec: Optional[Quantiles]
@@ -62,7 +76,7 @@ class Answer:
     """Of the total, in the currency of the price per hour."""
     memory_bytes: Optional[int]
     """Peak of the job on the device, expected."""
-    memory: Optional[Dict[str, Any]]
+    memory: Optional[dict[str, Any]]
     """Bytes of tensors, reserved and on the device, with upper bounds."""
     largest_batch: Optional[int]
     """That fits."""
@@ -70,62 +84,75 @@ class Answer:
     """"fits", "only_just" or "does_not_fit"."""
     fits: Optional[bool]
     """Whether the verdict is "fits"."""
-    fit_advice: List[Dict[str, Any]]
+    fit_advice: list[dict[str, Any]]
     """What would take less memory."""
     mfu: Optional[float]
     """Share of the device's peak FLOP/s."""
     bound: Optional[str]
     """What limits a step: "compute", "memory", "launch" or "data"."""
-    breakdown: Optional[List[Dict[str, Any]]]
+    breakdown: Optional[list[dict[str, Any]]]
     """Where the time goes: op, sec (of an epoch, else of a step), share."""
     provenance: str
-    """What the answer rests on: "runs", "probe", "family", "other_family" or "bytes"."""
+    """What the answer rests on: "runs", "probe", "family", "other_family" or "bytes".
+    """
     in_domain: bool
     """False for an extrapolation."""
     reason: str
     """Why it is one."""
     unknown_bytes: float
     """Share of the bytes that unknown operators move."""
-    scaling: Optional[Dict[str, Any]]
+    scaling: Optional[dict[str, Any]]
     """Always None: several devices are not answered yet."""
-    narrow_by: Optional[List[str]]
+    narrow_by: Optional[list[str]]
     """Fields that would narrow the interval most."""
-    narrow_to: Optional[List[float]]
+    narrow_to: Optional[list[float]]
     """Of each of them: p95 / p05 then."""
     currency: str = ""
     """Of the price, where prices have one."""
     epochs_in_budget: Optional[Quantiles] = None
     """Whole epochs, where a budget is given."""
-    quantiles: List[Dict[str, float]] = dataclasses.field(default_factory=list)
+    quantiles: list[dict[str, float]] = dataclasses.field(default_factory=list)
     """Those asked for: q, step_sec, total_sec."""
     error: str = ""
     """Of a sweep's row without an answer: why; everything else of it is None."""
-    _document: Dict[str, Any] = dataclasses.field(default_factory=dict)
-    _fields: Dict[str, Any] = dataclasses.field(default_factory=dict)
+    _document: dict[str, Any] = dataclasses.field(default_factory=dict)
+    _fields: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def _of(cls, document: Dict[str, Any], fields: Optional[Dict[str, Any]] = None) -> "Answer":
+    def _of(
+        cls, document: dict[str, Any], fields: Optional[dict[str, Any]] = None
+    ) -> "Answer":
         """fields: the values that the answer has of a sweep."""
         attributes = _attributes(cls, document)
         if "error" in document:
-            named = (one.name for one in dataclasses.fields(cls) if not one.name.startswith("_"))
+            named = (
+                one.name
+                for one in dataclasses.fields(cls)
+                if not one.name.startswith("_")
+            )
             attributes = {**dict.fromkeys(named), **attributes}
         return cls(**attributes, _document=document, _fields=fields or {})
 
-    def to_dict(self) -> Dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The document of `perfpred-predict --json`."""
         return self._document
 
-    def row(self) -> Dict[str, Any]:
-        """The answer without lists, one value a name: `time_sec_p50`. A sweep's fields come first."""
-        flat: Dict[str, Any] = dict(self._fields)
+    def row(self) -> dict[str, Any]:
+        """The answer without lists, one value a name: `time_sec_p50`. A sweep's fields
+        come first.
+        """
+        flat: dict[str, Any] = dict(self._fields)
         for name, value in self._document.items():
             if _is_quantiles(value):
-                flat.update({f"{name}_{quantile}": one for quantile, one in value.items()})
+                flat.update(
+                    {f"{name}_{quantile}": one for quantile, one in value.items()}
+                )
             elif not isinstance(value, (dict, list)):
                 flat[name] = value
         for one in self.quantiles or []:
-            flat.update({f"{name}_q{one['q']}": one[name] for name in ("step_sec", "total_sec")})
+            flat.update(
+                {f"{name}_q{one['q']}": one[name] for name in ("step_sec", "total_sec")}
+            )
         return {**flat, "error": self.error}
 
     def to_frame(self) -> Any:
@@ -137,14 +164,16 @@ class Answer:
         return f"no answer: {self.error}" if self.error else _shown(self._document)
 
 
-def _shown(document: Dict[str, Any]) -> str:
+def _shown(document: dict[str, Any]) -> str:
     return text_of("answer_text", json.dumps(document).encode()).rstrip("\n")
 
 
 class Answers(Sequence[Answer]):
-    """The answers of a sweep, in the order of its values; one that cannot be has its `error`."""
+    """The answers of a sweep, in the order of its values; one that cannot be has its
+    `error`.
+    """
 
-    def __init__(self, answers: List[Answer]) -> None:
+    def __init__(self, answers: list[Answer]) -> None:
         self._answers = answers
 
     @overload
@@ -154,7 +183,11 @@ class Answers(Sequence[Answer]):
     def __getitem__(self, index: slice) -> "Answers": ...
 
     def __getitem__(self, index: Union[int, slice]) -> Union[Answer, "Answers"]:
-        return Answers(self._answers[index]) if isinstance(index, slice) else self._answers[index]
+        return (
+            Answers(self._answers[index])
+            if isinstance(index, slice)
+            else self._answers[index]
+        )
 
     def __len__(self) -> int:
         return len(self._answers)
@@ -162,11 +195,13 @@ class Answers(Sequence[Answer]):
     def __iter__(self) -> Iterator[Answer]:
         return iter(self._answers)
 
-    def to_dict(self) -> List[Dict[str, Any]]:
+    def to_dict(self) -> list[dict[str, Any]]:
         return [answer.to_dict() for answer in self]
 
     def to_frame(self) -> Any:
-        """A DataFrame of pandas: a row for each answer, the swept fields first, quantiles as `time_sec_p50`, and `error`."""
+        """A DataFrame of pandas: a row for each answer, the swept fields first,
+        quantiles as `time_sec_p50`, and `error`.
+        """
         return _frame([answer.row() for answer in self])
 
     def __repr__(self) -> str:
@@ -176,14 +211,18 @@ class Answers(Sequence[Answer]):
         return _shown({"fields": fields, "values": values, "answers": self.to_dict()})
 
 
-def _fields_of(key: str) -> Dict[str, str]:
+def _fields_of(key: str) -> dict[str, str]:
     """The fields of a workload's key."""
     return dict(field.split("=", 1) for field in key.split(";"))
 
 
-def _label(fields: Dict[str, str], names: Sequence[str]) -> str:
+def _label(fields: dict[str, str], names: Sequence[str]) -> str:
     """`resnet50 batch_size=64 precision=bf16`, of those that are not empty."""
-    shown = (fields[name] if name == "network" else f"{name}={fields[name]}" for name in names if fields.get(name))
+    shown = (
+        fields[name] if name == "network" else f"{name}={fields[name]}"
+        for name in names
+        if fields.get(name)
+    )
     return " ".join(shown)
 
 
@@ -198,9 +237,9 @@ class Plan:
     candidates: int
     cost_sec: int
     """Of all devices together."""
-    budget_sec: Union[int, Dict[str, int]]
+    budget_sec: Union[int, dict[str, int]]
     """Of each device; by device where they differ."""
-    devices: List[str]
+    devices: list[str]
     """Names by device_index, a repeated one with its number."""
     value: float
     """Sum over the planned runs, by the objective."""
@@ -210,53 +249,85 @@ class Plan:
     """No plan is worth more."""
     confidence: float
     """Probability with which the budget holds."""
-    items: List[Dict[str, Any]]
-    """The runs: key, id, fields (that candidates differ in), device, device_index, start_sec, end_sec, cost_sec, verdict,
-    ..."""
-    marginal: List[Dict[str, Any]]
+    items: list[dict[str, Any]]
+    """The runs: key, id, fields (that candidates differ in), device, device_index,
+    start_sec, end_sec, cost_sec, verdict, ..."""
+    marginal: list[dict[str, Any]]
     """What more time would be worth."""
-    missed: List[Dict[str, Any]]
+    missed: list[dict[str, Any]]
     """What was left out by the least."""
-    pareto: List[Dict[str, Any]]
-    left_out: List[Dict[str, Any]]
+    pareto: list[dict[str, Any]]
+    left_out: list[dict[str, Any]]
     """Rows that cannot run, on a `device` or on any, and why."""
     price: Optional[float]
     """Of all planned runs."""
     currency: str = ""
     """Of the price, where prices have one."""
-    _document: Dict[str, Any] = dataclasses.field(default_factory=dict)
+    _document: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def _of(cls, document: Dict[str, Any]) -> "Plan":
+    def _of(cls, document: dict[str, Any]) -> "Plan":
         return cls(**_attributes(cls, document), _document=document)
 
-    def to_dict(self) -> Dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The document of `perfpred-plan --json`."""
         return self._document
 
     def to_frame(self) -> Any:
-        """The planned runs as a DataFrame of pandas: network, precision, other fields that candidates differ in, then the
-        keys of an item."""
+        """The planned runs as a DataFrame of pandas: network, precision, other fields
+        that candidates differ in, then the keys of an item."""
         rows = []
         for item in self.items:
             fields = _fields_of(item["key"])
-            differ = {name: value for name, value in item["fields"].items() if name not in item}
+            differ = {
+                name: value
+                for name, value in item["fields"].items()
+                if name not in item
+            }
             plain = {name: value for name, value in item.items() if name != "fields"}
-            rows.append({"network": fields["network"], "precision": fields["precision"], **differ, **plain})
+            rows.append(
+                {
+                    "network": fields["network"],
+                    "precision": fields["precision"],
+                    **differ,
+                    **plain,
+                }
+            )
         return _frame(rows)
 
     def __repr__(self) -> str:
-        proof = "optimal" if self.optimal else f"at most {self.upper_bound:.6g} is possible"
-        budgets = list(self.budget_sec.values()) if isinstance(self.budget_sec, dict) else [self.budget_sec]
+        proof = (
+            "optimal" if self.optimal else f"at most {self.upper_bound:.6g} is possible"
+        )
+        budgets = (
+            list(self.budget_sec.values())
+            if isinstance(self.budget_sec, dict)
+            else [self.budget_sec]
+        )
         budget = " + ".join(duration(one) for one in budgets)
         head = f"{self.n} of {self.candidates} runs, {duration(self.cost_sec)} of {budget}, "
         if self.price is not None:
             head += f"for {self.price:.2f} {self.currency}".rstrip() + ", "
         keys = [_fields_of(run["key"]) for run in self.items]
-        differ = ["network", *(n for n in (self.items[0]["fields"] if keys else {}) if n not in ("network", "device"))]
-        names = [self.devices[run["device_index"]] or run["device"] for run in self.items]
+        differ = [
+            "network",
+            *(
+                n
+                for n in (self.items[0]["fields"] if keys else {})
+                if n not in ("network", "device")
+            ),
+        ]
+        names = [
+            self.devices[run["device_index"]] or run["device"] for run in self.items
+        ]
         rows = [
-            [_label(key, differ), name, str(run["start_sec"]), str(run["cost_sec"]), f"{run['value']:.6g}"]
+            [
+                _label(key, differ),
+                name,
+                str(run["start_sec"]),
+                str(run["cost_sec"]),
+                f"{run['value']:.6g}",
+            ]
             for key, name, run in zip(keys, names, self.items)
         ]
         runs = table(["run", "device", "start s", "cost s", "value"], rows)

@@ -6,12 +6,17 @@ import functools
 import hashlib
 import os
 import tempfile
-from typing import Any, Callable, Dict, Iterable, Iterator, Optional
+from collections.abc import Iterable, Iterator
+from typing import Any, Callable, Optional
 
 from perfpred._library import InputError
 
 _HALVES = {"bf16": "bfloat16", "fp16": "float16"}
-_SPELLINGS = {"bfloat16": "bf16", "float32": "fp32", **dict.fromkeys(("amp", "mixed", "half", "float16"), "fp16")}
+_SPELLINGS = {
+    "bfloat16": "bf16",
+    "float32": "fp32",
+    **dict.fromkeys(("amp", "mixed", "half", "float16"), "fp16"),
+}
 _OPTIMIZERS = {
     "adam": "Adam",
     "adamw": "AdamW",
@@ -23,7 +28,10 @@ _OPTIMIZERS = {
     "rmsprop": "RMSprop",
     "adafactor": "Adafactor",
 }
-_ARGUMENTS: Dict[str, Dict[str, Any]] = {"nesterov": {"momentum": 0.9, "nesterov": True}, "momentum": {"momentum": 0.9}}
+_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "nesterov": {"momentum": 0.9, "nesterov": True},
+    "momentum": {"momentum": 0.9},
+}
 
 
 def _made_optimizer(optimizer: Any, parameters: Any) -> Any:
@@ -33,14 +41,21 @@ def _made_optimizer(optimizer: Any, parameters: Any) -> Any:
         return optimizer
     name = _OPTIMIZERS.get(optimizer)
     if name is None:
-        raise InputError(f"optimizer {optimizer!r} is none of {', '.join(_OPTIMIZERS)}, nor an optimizer of torch.optim")
-    return getattr(torch.optim, name)(parameters, lr=1e-3, **_ARGUMENTS.get(optimizer, {}))
+        raise InputError(
+            f"optimizer {optimizer!r} is none of {', '.join(_OPTIMIZERS)}, nor an optimizer of torch.optim"
+        )
+    return getattr(torch.optim, name)(
+        parameters, lr=1e-3, **_ARGUMENTS.get(optimizer, {})
+    )
 
 
 @contextlib.contextmanager
 def _set_to(precision: Optional[str]) -> Iterator[None]:
-    """PyTorch, set to one of the precisions of float32; to another one, or None, as it is."""
+    """PyTorch, set to one of the precisions of float32; to another one, or None, as it
+    is.
+    """
     import torch
+
     from perfpred._capture.step_file import TF32
 
     places = (torch.backends.cudnn, torch.backends.cuda.matmul)
@@ -62,7 +77,9 @@ def _default_loss(output: Any) -> Any:
     while not hasattr(output, "mean"):
         parts = output.values() if hasattr(output, "values") else output
         if not isinstance(parts, Iterable) or isinstance(parts, str):
-            raise InputError(f"the module gives {type(output).__name__}: loss=... makes a number of it")
+            raise InputError(
+                f"the module gives {type(output).__name__}: loss=... makes a number of it"
+            )
         output = next(iter(parts), None)
     return output.float().mean()
 
@@ -73,7 +90,11 @@ def _loss(output: Any, given: Optional[Callable[[Any], Any]]) -> Any:
 
     value = (given or _default_loss)(output)
     if not isinstance(value, torch.Tensor) or value.numel() != 1:
-        found = f"a tensor of {list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
+        found = (
+            f"a tensor of {list(value.shape)}"
+            if isinstance(value, torch.Tensor)
+            else type(value).__name__
+        )
         raise InputError(f"the loss is {found}, not one number")
     if not value.requires_grad:
         raise InputError("the loss depends on no parameter that is trained")
@@ -89,7 +110,11 @@ def _of_size(value: Any, size: int) -> Any:
         return value.detach()[rows] if value.dim() else value
     if isinstance(value, dict):
         return {name: _of_size(one, size) for name, one in value.items()}
-    return type(value)(_of_size(one, size) for one in value) if isinstance(value, (list, tuple)) else value
+    return (
+        type(value)(_of_size(one, size) for one in value)
+        if isinstance(value, (list, tuple))
+        else value
+    )
 
 
 def _batch_of(value: Any) -> Optional[int]:
@@ -98,28 +123,45 @@ def _batch_of(value: Any) -> Optional[int]:
     if isinstance(value, torch.Tensor):
         return int(value.shape[0]) if value.dim() else None
     if hasattr(value, "shape"):
-        raise InputError(f"example: {type(value).__name__} is no tensor of PyTorch; torch.as_tensor() makes one")
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+        raise InputError(
+            f"example: {type(value).__name__} is no tensor of PyTorch; torch.as_tensor() makes one"
+        )
+    parts = (
+        value.values()
+        if isinstance(value, dict)
+        else value
+        if isinstance(value, (list, tuple))
+        else ()
+    )
     return next((size for size in map(_batch_of, parts) if size is not None), None)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _kept() -> "tempfile.TemporaryDirectory[str]":
-    """A folder for the step files of this process, which is removed as it ends: the library may read them until then."""
+    """A folder for the step files of this process, which is removed as it ends: the
+    library may read them until then.
+    """
     return tempfile.TemporaryDirectory(prefix="perfpred-steps-")
 
 
 def _kept_by_digits(path: str) -> str:
     with open(path, "rb") as file:
-        kept = os.path.join(_kept().name, hashlib.sha256(file.read()).hexdigest()[:12] + ".json")
+        kept = os.path.join(
+            _kept().name, hashlib.sha256(file.read()).hexdigest()[:12] + ".json"
+        )
     os.replace(path, kept)
     return kept
 
 
 def captured_step(
-    module: Any, example: Any, precision: Optional[str], optimizer: Any, loss: Optional[Callable[[Any], Any]]
+    module: Any,
+    example: Any,
+    precision: Optional[str],
+    optimizer: Any,
+    loss: Optional[Callable[[Any], Any]],
 ) -> str:
-    """The step file of a training step of the module, for all batch sizes; it stays until the process ends.
+    """The step file of a training step of the module, for all batch sizes; it stays
+    until the process ends.
 
     Nothing is computed and the module stays as it was (perfpred.capture).
     """
@@ -129,7 +171,9 @@ def captured_step(
     from perfpred._capture.step_file import combine
 
     if loss is not None and not callable(loss):
-        raise InputError(f"loss: {type(loss).__name__} {loss!r} is not a function of the module's output")
+        raise InputError(
+            f"loss: {type(loss).__name__} {loss!r} is not a function of the module's output"
+        )
     size = _batch_of(example)
     if size is None:
         raise InputError("example: no tensor with a batch as its first size")
@@ -142,19 +186,28 @@ def captured_step(
 
     def step(inputs: Any) -> None:
         half = getattr(torch, _HALVES[precision]) if precision in _HALVES else None
-        scaler = torch.amp.GradScaler("cuda", enabled=precision == "fp16")  # in a capture CUDA is there
+        # in a capture CUDA is there
+        scaler = torch.amp.GradScaler("cuda", enabled=precision == "fp16")
         made.zero_grad()
         with torch.autocast("cuda", dtype=half) if half else contextlib.nullcontext():
             if isinstance(inputs, dict):
                 output = module(**inputs)
             else:
-                output = module(*inputs) if isinstance(inputs, (list, tuple)) else module(inputs)
+                output = (
+                    module(*inputs)
+                    if isinstance(inputs, (list, tuple))
+                    else module(inputs)
+                )
             value = _loss(output, loss)
         scaler.scale(value).backward()
         scaler.step(made)
         scaler.update()
 
-    with tempfile.TemporaryDirectory(dir=_kept().name) as folder, torch.inference_mode(False), torch.enable_grad():
+    with (
+        tempfile.TemporaryDirectory(dir=_kept().name) as folder,
+        torch.inference_mode(False),
+        torch.enable_grad(),
+    ):
         paths = []
         for batch in (size, 2 * size):
             inputs = _of_size(example, batch)
@@ -164,5 +217,7 @@ def captured_step(
         path = os.path.join(folder, "step.json")
         captured = combine(paths[0], paths[1], path)["precision"]
         if precision not in (None, captured):
-            raise InputError(f"precision {precision!r} is given, but the module computes in {captured}")
+            raise InputError(
+                f"precision {precision!r} is given, but the module computes in {captured}"
+            )
         return _kept_by_digits(path)

@@ -1,19 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What may be asked, by name: scripts/python_fields.py writes this file."""
 
-from typing import (
-    Any,
-    Callable,
-    Dict,
-    Iterable,
-    Mapping,
-    Protocol,
-    Sequence,
-    SupportsIndex,
-    Tuple,
-    TypedDict,
-    Union,
-)
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, SupportsIndex, TypedDict, Union
 
 from perfpred._tables import Path
 
@@ -30,7 +19,7 @@ class OfTorch(Protocol):
 
 
 # Fields of a workload, in the order of a key.
-WORKLOAD: Tuple[str, ...] = (
+WORKLOAD: tuple[str, ...] = (
     "network",
     "depth",
     "base_filters",
@@ -59,7 +48,7 @@ WORKLOAD: Tuple[str, ...] = (
 )
 
 # Those that are numbers.
-NUMBERS: Tuple[str, ...] = (
+NUMBERS: tuple[str, ...] = (
     "depth",
     "base_filters",
     "batch_size",
@@ -72,13 +61,13 @@ NUMBERS: Tuple[str, ...] = (
 )
 
 # A list of numbers is one value.
-SHAPES: Tuple[str, ...] = ("input",)
+SHAPES: tuple[str, ...] = ("input",)
 
 # A list is one value.
-LISTS: Tuple[str, ...] = ("quantiles",)
+LISTS: tuple[str, ...] = ("quantiles",)
 
 # Words of fields that have no other values.
-WORDS: Dict[str, Tuple[str, ...]] = {
+WORDS: dict[str, tuple[str, ...]] = {
     "optimizer": (
         "none",
         "sgd",

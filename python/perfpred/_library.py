@@ -9,7 +9,8 @@ import logging
 import os
 import threading
 import weakref
-from typing import Any, Callable, Dict, Iterator, NoReturn, Optional, Tuple
+from collections.abc import Iterator
+from typing import Any, Callable, NoReturn, Optional
 
 __all__ = "Error Handle InputError ModelError call encoded encoded_path json_of library notes_shown shown text_of".split()
 
@@ -26,7 +27,9 @@ class Error(Exception):
 
 
 class InputError(Error, ValueError):
-    """What was given is wrong: a file, a name, a value. The message is one line and says what."""
+    """What was given is wrong: a file, a name, a value. The message is one line and
+    says what.
+    """
 
 
 class ModelError(Error):
@@ -38,10 +41,10 @@ _ERRORS = {"InputError": InputError, "ModelError": ModelError}
 _pointer, _text, _size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
 _doubles, _ints = ctypes.POINTER(ctypes.c_double), ctypes.POINTER(ctypes.c_int)
 _out = ctypes.POINTER(ctypes.c_void_p)
-_as_text: Tuple[Any, ...] = (ctypes.c_char_p, _size, ctypes.POINTER(_size))
+_as_text: tuple[Any, ...] = (ctypes.c_char_p, _size, ctypes.POINTER(_size))
 
 # The arguments of the functions that return a status.
-_FUNCTIONS: Dict[str, Tuple[Any, ...]] = {
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "last_text": _as_text,
     "catalogue_create": (_text, _out),
     "catalogue_devices": (_pointer, _text, *_as_text),
@@ -59,7 +62,14 @@ _FUNCTIONS: Dict[str, Tuple[Any, ...]] = {
     "model_measure_cpu": (_pointer,),
     "workload_create": (_pointer, _text, _out),
     "workload_params": (_pointer, ctypes.POINTER(ctypes.c_int64)),
-    "predict_variants": (_pointer, _pointer, ctypes.POINTER(_text), ctypes.POINTER(_doubles), _size, _size)
+    "predict_variants": (
+        _pointer,
+        _pointer,
+        ctypes.POINTER(_text),
+        ctypes.POINTER(_doubles),
+        _size,
+        _size,
+    )
     + (_doubles, _size, ctypes.POINTER(_doubles), _ints),
     "job_error": (_size, *_as_text),
     "fields": _as_text,
@@ -74,7 +84,8 @@ _FUNCTIONS: Dict[str, Tuple[Any, ...]] = {
 }
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
-_of_thread = threading.local()  # `shown`: how its notes are shown; the library gives them on the thread that calls it
+# `shown`: how its notes are shown; the library gives them on the thread that calls it
+_of_thread = threading.local()
 
 
 @contextlib.contextmanager
@@ -95,9 +106,10 @@ def _note(line: bytes) -> None:
 _note_callback = _CALLBACK(_note)  # lives as long as the library may call it
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def library() -> ctypes.CDLL:
-    """The library that PERFPRED_LIBRARY names, else the one of this package, else the system's.
+    """The library that PERFPRED_LIBRARY names, else the one of this package, else the
+    system's.
 
     Raises ImportError where there is none.
     """
@@ -119,14 +131,19 @@ def library() -> ctypes.CDLL:
     for kind in ("catalogue", "model", "workload", "plan", "samples"):
         function = getattr(loaded, f"perfpred_{kind}_free")
         function.argtypes, function.restype = (_pointer,), None
-    loaded.perfpred_set_note_callback.argtypes, loaded.perfpred_set_note_callback.restype = (_CALLBACK,), None
+    (
+        loaded.perfpred_set_note_callback.argtypes,
+        loaded.perfpred_set_note_callback.restype,
+    ) = (_CALLBACK,), None
     loaded.perfpred_set_note_callback(_note_callback)
     return loaded
 
 
 def _raise_last() -> NoReturn:
     kind = library().perfpred_last_error_type().decode()
-    raise _ERRORS.get(kind, Error)(library().perfpred_last_error().decode(errors="replace"))
+    raise _ERRORS.get(kind, Error)(
+        library().perfpred_last_error().decode(errors="replace")
+    )
 
 
 def call(name: str, *arguments: Any) -> None:
@@ -151,7 +168,9 @@ def json_of(name: str, *arguments: Any) -> Any:
 
 
 def shown(value: Any) -> str:
-    """A value in a message: short, also where it cannot be written out, as an integer of 5,000 digits."""
+    """A value in a message: short, also where it cannot be written out, as an integer
+    of 5,000 digits.
+    """
     try:
         text = repr(value)
     except Exception as error:  # of whoever made the value

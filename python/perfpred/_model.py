@@ -7,12 +7,36 @@ import functools
 import json
 import logging
 import os
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union, overload
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Optional,
+    Union,
+    overload,
+)
 
 from perfpred._answers import Answer, Answers, Plan
 from perfpred._fields import NUMBERS
-from perfpred._library import Handle, InputError, call, encoded, encoded_path, json_of, text_of
-from perfpred._tables import Path, Table, columns_of, is_path, is_table, numbers_of, table_file, texts_of, with_rows
+from perfpred._library import (
+    Handle,
+    InputError,
+    call,
+    encoded,
+    encoded_path,
+    json_of,
+    text_of,
+)
+from perfpred._tables import (
+    Path,
+    Table,
+    columns_of,
+    is_path,
+    numbers_of,
+    table_file,
+    texts_of,
+    with_rows,
+)
 from perfpred._values import combinations, encoded_json
 
 if TYPE_CHECKING:
@@ -23,7 +47,19 @@ if TYPE_CHECKING:
     from perfpred._fields import Job, SharedFields, Sweep
     from perfpred._options import Kind, Label, Network, PlanOptions
 
-__all__ = ["Model", "add_graphs", "add_op_rules", "aggregate", "devices", "fit", "load", "observe", "plan", "predict", "trained_params"]
+__all__ = [
+    "Model",
+    "add_graphs",
+    "add_op_rules",
+    "aggregate",
+    "devices",
+    "fit",
+    "load",
+    "observe",
+    "plan",
+    "predict",
+    "trained_params",
+]
 
 _log = logging.getLogger("perfpred")
 
@@ -33,7 +69,11 @@ _STATUSES = ("ok", "failed", "wrong_input", "unstated")  # perfpred_status of c_
 
 
 def _catalogue(device_file: Optional[Path]) -> Optional[Handle]:
-    return None if device_file is None else Handle("catalogue", "catalogue_create", encoded_path(device_file))
+    return (
+        None
+        if device_file is None
+        else Handle("catalogue", "catalogue_create", encoded_path(device_file))
+    )
 
 
 def _value(handle: Optional[Handle]) -> Any:
@@ -53,13 +93,19 @@ def _is_step_file(path: str) -> bool:
     return isinstance(content, dict) and "ops" in content and "tensors" in content
 
 
-def _network_fields(network: Any, example: Any, fields: Dict[str, Any]) -> Dict[str, Any]:
-    """The fields with the network: its name, a config.json, a step file, or a module of PyTorch with an example."""
+def _network_fields(
+    network: Any, example: Any, fields: dict[str, Any]
+) -> dict[str, Any]:
+    """The fields with the network: its name, a config.json, a step file, or a module of
+    PyTorch with an example.
+    """
     if network is None:
         return fields
     if isinstance(network, (str, os.PathLike)):
         if example is not None:
-            raise InputError("example is given, but the network is not a torch.nn.Module")
+            raise InputError(
+                "example is given, but the network is not a torch.nn.Module"
+            )
         text = os.fspath(network)
         if isinstance(network, str) and not text.endswith(".json"):
             return {"network": text, **fields}
@@ -70,25 +116,44 @@ def _network_fields(network: Any, example: Any, fields: Dict[str, Any]) -> Dict[
         return {"network": network, **fields}
     for name in _OF_CAPTURE:
         if isinstance(fields.get(name), (list, tuple)):
-            raise InputError(f"{name} is a list, but a module is captured with one: predict each")
+            raise InputError(
+                f"{name} is a list, but a module is captured with one: predict each"
+            )
     if isinstance(network, type) or not hasattr(network, "parameters"):
         name = getattr(network, "__name__", type(network).__name__)
-        raise InputError(f"{name} is neither the name of a network, nor a file, nor a torch.nn.Module")
+        raise InputError(
+            f"{name} is neither the name of a network, nor a file, nor a torch.nn.Module"
+        )
     if example is None:
-        raise InputError("example is missing: the tensors that the module takes, with a batch as their first size")
+        raise InputError(
+            "example is missing: the tensors that the module takes, with a batch as their first size"
+        )
     from perfpred._captured import captured_step
 
-    others = {name: value for name, value in fields.items() if name not in (*_OF_CAPTURE, "loss")}
-    step = captured_step(network, example, fields.get("precision"), fields.get("optimizer"), fields.get("loss"))
+    others = {
+        name: value
+        for name, value in fields.items()
+        if name not in (*_OF_CAPTURE, "loss")
+    }
+    step = captured_step(
+        network,
+        example,
+        fields.get("precision"),
+        fields.get("optimizer"),
+        fields.get("loss"),
+    )
     return {"step": step, **others}
 
 
 class Model:
-    """Predicts seconds per epoch of training jobs. Any number of threads may use it at once."""
+    """Predicts seconds per epoch of training jobs. Any number of threads may use it at
+    once.
+    """
 
     def __init__(self, handle: Handle, table: Optional[Path] = None) -> None:
         self._handle = handle
-        self._table = table  # the file that a table in memory was written to, and that is gone
+        # the file that a table in memory was written to, and that is gone
+        self._table = table
 
     def close(self) -> None:
         """Gives its memory back; later calls raise InputError."""
@@ -100,14 +165,16 @@ class Model:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __reduce__(self) -> Tuple[Any, ...]:
-        """Processes of a pool get a model of the same text, without the rows of a device_file."""
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Processes of a pool get a model of the same text, without the rows of a
+        device_file.
+        """
         return _of_text, (text_of("model_text", self._handle.value),)
 
-    def info(self) -> Dict[str, Any]:
-        """kind, rows (how many it has learnt from), their devices and networks, and dropped: key and reason of each row that
-        it could not learn from."""
-        found: Dict[str, Any] = json_of("model_info", self._handle.value)
+    def info(self) -> dict[str, Any]:
+        """kind, rows (how many it has learnt from), their devices and networks, and
+        dropped: key and reason of each row that it could not learn from."""
+        found: dict[str, Any] = json_of("model_info", self._handle.value)
         if self._table is not None:
             for row in found["dropped"]:
                 row["reason"] = with_rows(self._table, row["reason"])
@@ -117,31 +184,50 @@ class Model:
         if not self._handle.close.alive:
             return "<perfpred.Model closed>"
         info = self.info()
-        of = f"{info['rows']} rows of {', '.join(info['devices'])}" if info["rows"] else "no runs"
+        of = (
+            f"{info['rows']} rows of {', '.join(info['devices'])}"
+            if info["rows"]
+            else "no runs"
+        )
         return f"<perfpred.Model {info['kind']}: {of}>"
 
     @overload
-    def predict(self, network: "Optional[Network]" = None, example: Any = None, **fields: "Unpack[Job]") -> Answer: ...
+    def predict(
+        self,
+        network: "Optional[Network]" = None,
+        example: Any = None,
+        **fields: "Unpack[Job]",
+    ) -> Answer: ...
 
     @overload
     def predict(
-        self, network: "Union[Network, Iterable[str], None]" = None, example: Any = None, **fields: "Unpack[Sweep]"
+        self,
+        network: "Union[Network, Iterable[str], None]" = None,
+        example: Any = None,
+        **fields: "Unpack[Sweep]",
     ) -> Answers: ...
 
-    def predict(self, network: Any = None, example: Any = None, **fields: Any) -> Union[Answer, Answers]:
-        """Time, memory, throughput and price of a training job: an Answer; of lists of values all combinations.
+    def predict(
+        self, network: Any = None, example: Any = None, **fields: Any
+    ) -> Union[Answer, Answers]:
+        """Time, memory, throughput and price of a training job: an Answer; of lists of
+        values all combinations.
 
-        network: a name ("resnet50"), a config.json of Hugging Face's, a step file of perfpred.capture, or a
-            torch.nn.Module with an `example` of its input (a tensor, a tuple or a dict of keyword arguments; a batch
-            comes first). The module is not computed. `loss=` is a function of its output.
-        fields: of the workload: device, batch_size (samples a step), precision, optimizer, input (sizes of one sample),
-            train_images (samples an epoch), and others of docs/formats.md. Of the job: epochs, startup_sec,
-            price_per_hour, or prices of devices ({"T4": 0.35} or a prices.csv), budget_sec, quantiles ([0.99]: seconds
-            that a step and the job take no longer than with this probability), train_tokens (an epoch),
-            reserved_by_others (bytes), fit_advice (False: without advice and the largest batch, which take most of the
-            time). What is left out is that of the model's rows, else the usual one.
+        network: a name ("resnet50"), a config.json of Hugging Face's, a step file of
+            perfpred.capture, or a torch.nn.Module with an `example` of its input (a
+            tensor, a tuple or a dict of keyword arguments; a batch comes first). The
+            module is not computed. `loss=` is a function of its output.
+        fields: of the workload: device, batch_size (samples a step), precision,
+            optimizer, input (sizes of one sample), train_images (samples an epoch), and
+            others of docs/formats.md. Of the job: epochs, startup_sec, price_per_hour,
+            or prices of devices ({"T4": 0.35} or a prices.csv), budget_sec, quantiles
+            ([0.99]: seconds that a step and the job take no longer than with this
+            probability), train_tokens (an epoch), reserved_by_others (bytes),
+            fit_advice (False: without advice and the largest batch, which take most of
+            the time). What is left out is that of the model's rows, else the usual one.
 
-        Raises InputError for a field or value that is wrong; of a sweep, if no combination has an answer.
+        Raises InputError for a field or value that is wrong; of a sweep, if no
+        combination has an answer.
         """
         names, rows = combinations(_network_fields(network, example, fields))
         if not names:
@@ -157,11 +243,18 @@ class Model:
         if len(refused) == len(answers):
             raise refused[0]
         if refused:
-            _log.warning("%d of %d rows have no answer; the first: %s", len(refused), len(answers), refused[0])
+            _log.warning(
+                "%d of %d rows have no answer; the first: %s",
+                len(refused),
+                len(answers),
+                refused[0],
+            )
         return Answers(answers)
 
-    def _forecast(self, fields: Dict[str, Any]) -> Dict[str, Any]:
-        document: Dict[str, Any] = json_of("forecast", self._handle.value, encoded_json(fields))
+    def _forecast(self, fields: dict[str, Any]) -> dict[str, Any]:
+        document: dict[str, Any] = json_of(
+            "forecast", self._handle.value, encoded_json(fields)
+        )
         return document
 
     @overload
@@ -171,25 +264,35 @@ class Model:
         *,
         quantiles: Union[float, Sequence[float]] = (),
         **fields: "Unpack[SharedFields]",
-    ) -> "Dict[str, numpy.ndarray[Any, Any]]": ...
+    ) -> "dict[str, numpy.ndarray[Any, Any]]": ...
 
     @overload
     def predict_many(
-        self, jobs: "pandas.DataFrame", *, quantiles: Union[float, Sequence[float]] = (), **fields: "Unpack[SharedFields]"
+        self,
+        jobs: "pandas.DataFrame",
+        *,
+        quantiles: Union[float, Sequence[float]] = (),
+        **fields: "Unpack[SharedFields]",
     ) -> "pandas.DataFrame": ...
 
-    def predict_many(self, jobs: Any, *, quantiles: Union[float, Sequence[float]] = (), **fields: Any) -> Any:
-        """Seconds per epoch of many jobs, fast: a DataFrame of pandas, a dict of arrays of one length, or a list of
-        dictionaries.
+    def predict_many(
+        self, jobs: Any, *, quantiles: Union[float, Sequence[float]] = (), **fields: Any
+    ) -> Any:
+        """Seconds per epoch of many jobs, fast: a DataFrame of pandas, a dict of arrays
+        of one length, or a list of dictionaries.
 
-        jobs: columns by the names of a workload's fields; None, NaN and an empty text are values that are not given.
-        quantiles: also asked for, above 0 and below 1: 0.999 gives the column time_sec_p99.9.
+        jobs: columns by the names of a workload's fields; None, NaN and an empty text
+            are values that are not given.
+        quantiles: also asked for, above 0 and below 1: 0.999 gives the column
+            time_sec_p99.9.
         fields: those that all jobs share.
-        Returns the columns time_sec_p05, time_sec_p50 and time_sec_p95, and for each job its status ("ok",
-        "wrong_input", "unstated" or "failed") and error, one line, empty where it is ok, else its times are NaN: of a
-        DataFrame a DataFrame with its index, else a dict of arrays of NumPy.
+        Returns the columns time_sec_p05, time_sec_p50 and time_sec_p95, and for each
+        job its status ("ok", "wrong_input", "unstated" or "failed") and error, one
+        line, empty where it is ok, else its times are NaN: of a DataFrame a DataFrame
+        with its index, else a dict of arrays of NumPy.
 
-        Raises InputError, which names the first row, if none can be predicted; ImportError without NumPy.
+        Raises InputError, which names the first row, if none can be predicted;
+        ImportError without NumPy.
         """
         try:
             import numpy
@@ -199,17 +302,27 @@ class Model:
 
         columns, count = columns_of(jobs)
         try:
-            wanted = [float(q) for q in ([quantiles] if isinstance(quantiles, (int, float)) else quantiles)]
+            wanted = [
+                float(q)
+                for q in (
+                    [quantiles] if isinstance(quantiles, (int, float)) else quantiles
+                )
+            ]
         except (TypeError, ValueError, OverflowError):
             raise InputError("quantiles are not numbers") from None
         asked = {f"time_sec_p{100 * q:02.10g}": q for q in (*_QUANTILES, *wanted)}
         out = {name: numpy.full(count, numpy.nan) for name in asked}
-        refused: Dict[int, Tuple[str, str]] = {}
+        refused: dict[int, tuple[str, str]] = {}
         for base, numbers, places in _groups(columns, refused):
-            times = self._predict_group({**fields, **base}, places, numbers, list(asked.values()), refused)
+            times = self._predict_group(
+                {**fields, **base}, places, numbers, list(asked.values()), refused
+            )
             for name, answer in zip(asked, times):
                 out[name][places] = answer
-        out["status"], out["error"] = numpy.full(count, "ok", object), numpy.full(count, "", object)
+        out["status"], out["error"] = (
+            numpy.full(count, "ok", object),
+            numpy.full(count, "", object),
+        )
         for place, (status, error) in refused.items():
             out["status"][place], out["error"][place] = status, error
         if refused:
@@ -217,7 +330,12 @@ class Model:
             message = f"[{first}]: {refused[first][1]}"
             if len(refused) == count:
                 raise InputError(message)
-            _log.warning("%d of %d jobs have no answer; the first: %s", len(refused), count, message)
+            _log.warning(
+                "%d of %d jobs have no answer; the first: %s",
+                len(refused),
+                count,
+                message,
+            )
         if hasattr(jobs, "index") and hasattr(jobs, "columns"):
             import pandas
 
@@ -226,20 +344,29 @@ class Model:
 
     def _predict_group(
         self,
-        fields: Dict[str, Any],
+        fields: dict[str, Any],
         places: Any,
-        numbers: Dict[str, Any],
-        quantiles: List[float],
-        refused: Dict[int, Tuple[str, str]],
-    ) -> List[Any]:
+        numbers: dict[str, Any],
+        quantiles: list[float],
+        refused: dict[int, tuple[str, str]],
+    ) -> list[Any]:
         """Quantiles of jobs that differ in numbers alone."""
         import numpy
 
         answers = [numpy.full(len(places), numpy.nan) for _ in quantiles]
-        for start, place in enumerate(places.tolist()):  # the first job that can be makes those of the others
+        # the first job that can be makes those of the others
+        for start, place in enumerate(places.tolist()):
             try:
-                first = {name: _whole(name, values[start]) for name, values in numbers.items()}
-                job = Handle("workload", "workload_create", self._handle.value, encoded_json({**fields, **first}))
+                first = {
+                    name: _whole(name, values[start])
+                    for name, values in numbers.items()
+                }
+                job = Handle(
+                    "workload",
+                    "workload_create",
+                    self._handle.value,
+                    encoded_json({**fields, **first}),
+                )
                 break
             except InputError as error:
                 refused[place] = ("wrong_input", str(error))
@@ -247,33 +374,48 @@ class Model:
             return answers
         names = (ctypes.c_char_p * len(numbers))(*(name.encode() for name in numbers))
         doubles = ctypes.POINTER(ctypes.c_double)
-        values = (doubles * len(numbers))(*(one[start:].ctypes.data_as(doubles) for one in numbers.values()))
+        values = (doubles * len(numbers))(
+            *(one[start:].ctypes.data_as(doubles) for one in numbers.values())
+        )
         asked = (ctypes.c_double * len(quantiles))(*quantiles)
-        times = (doubles * len(quantiles))(*(one[start:].ctypes.data_as(doubles) for one in answers))
-        statuses: "numpy.ndarray[Any, Any]" = numpy.zeros(len(places) - start, numpy.intc)
+        times = (doubles * len(quantiles))(
+            *(one[start:].ctypes.data_as(doubles) for one in answers)
+        )
+        statuses: numpy.ndarray[Any, Any] = numpy.zeros(len(places) - start, numpy.intc)
         sizes = (len(numbers), len(statuses), asked, len(quantiles), times)
         try:
             by = (self._handle.value, job.value, names, values, *sizes)
-            call("predict_variants", *by, statuses.ctypes.data_as(ctypes.POINTER(ctypes.c_int)))
+            call(
+                "predict_variants",
+                *by,
+                statuses.ctypes.data_as(ctypes.POINTER(ctypes.c_int)),
+            )
         finally:
             job.close()
         for i in numpy.flatnonzero(statuses).tolist():
-            refused[int(places[start + i])] = (_STATUSES[statuses[i]], text_of("job_error", i))
+            refused[int(places[start + i])] = (
+                _STATUSES[statuses[i]],
+                text_of("job_error", i),
+            )
         return answers
 
-    def observe(self, runs: Table) -> Dict[str, Any]:
-        """Learns from the runs of a runs.csv, a DataFrame or a list of dictionaries; other threads may predict meanwhile. A row
-        needs the fields of its workload, or `key`, and avg_time_sec, or seconds and epochs.
+    def observe(self, runs: Table) -> dict[str, Any]:
+        """Learns from the runs of a runs.csv, a DataFrame or a list of dictionaries;
+        other threads may predict meanwhile. A row needs the fields of its workload, or
+        `key`, and avg_time_sec, or seconds and epochs.
 
         Returns observed (how many) and set_aside (key and reason of each that was not).
         """
         with table_file(runs) as file:
-            document: Dict[str, Any] = json_of("model_observe", self._handle.value, encoded_path(file))
+            document: dict[str, Any] = json_of(
+                "model_observe", self._handle.value, encoded_path(file)
+            )
         return document
 
     def reload(self, path: Optional[Path] = None) -> None:
-        """Takes the model of a file (default: the standard model) in place of its own; other threads may predict
-        meanwhile. If it raises, the model stays as it is. Runs that were observed and not saved are gone."""
+        """Takes the model of a file (default: the standard model) in place of its own;
+        other threads may predict meanwhile. If it raises, the model stays as it is.
+        Runs that were observed and not saved are gone."""
         call("model_reload", self._handle.value, encoded_path(path))
         self._table = None
 
@@ -285,7 +427,9 @@ class Model:
 def trained_params(**fields: Any) -> int:
     """How many parameters the network of a workload trains."""
     params = ctypes.c_int64()
-    job = Handle("workload", "workload_create", _standard()._handle.value, encoded_json(fields))
+    job = Handle(
+        "workload", "workload_create", _standard()._handle.value, encoded_json(fields)
+    )
     try:
         call("workload_params", job.value, ctypes.byref(params))
     finally:
@@ -304,17 +448,28 @@ def _whole(name: str, value: float) -> Any:
     return int(value) if value == int(value) else float(value)
 
 
-def _groups(columns: Mapping[str, Any], refused: Dict[int, Tuple[str, str]]) -> Iterator[Tuple[Dict[str, Any], Dict[str, Any], Any]]:
-    """Rows that agree in all texts and in which values are given: the texts, the numbers of the rows, and their places;
-    all but those whose numbers are none, which are refused."""
+def _groups(
+    columns: Mapping[str, Any], refused: dict[int, tuple[str, str]]
+) -> Iterator[tuple[dict[str, Any], dict[str, Any], Any]]:
+    """Rows that agree in all texts and in which values are given: the texts, the
+    numbers of the rows, and their places; all but those whose numbers are none, which
+    are refused."""
     import numpy
 
     count = len(next(iter(columns.values())))
-    numbers = {name: numbers_of(name, columns[name], refused) for name in NUMBERS if name in columns}
-    texts = {name: texts_of(column) for name, column in columns.items() if name not in numbers}
+    numbers = {
+        name: numbers_of(name, columns[name], refused)
+        for name in NUMBERS
+        if name in columns
+    }
+    texts = {
+        name: texts_of(column)
+        for name, column in columns.items()
+        if name not in numbers
+    }
     missing = [numpy.isnan(values) for values in numbers.values()]
     keys = [*texts.values(), *(gaps.tolist() for gaps in missing if gaps.any())]
-    rows: Dict[Tuple[Any, ...], Any] = {}
+    rows: dict[tuple[Any, ...], Any] = {}
     if keys:
         for i, row in enumerate(zip(*keys)):
             if i not in refused:
@@ -324,7 +479,11 @@ def _groups(columns: Mapping[str, Any], refused: Dict[int, Tuple[str, str]]) -> 
     for row, found in rows.items():
         places = numpy.asarray(found)
         given = {name: value for name, value in zip(texts, row) if value is not None}
-        of_rows = {name: values[places] for name, values in numbers.items() if not numpy.isnan(values[places[0]])}
+        of_rows = {
+            name: values[places]
+            for name, values in numbers.items()
+            if not numpy.isnan(values[places[0]])
+        }
         yield given, of_rows, places
 
 
@@ -340,19 +499,23 @@ def _model(model: Union[Model, Path, None]) -> Model:
 
 
 def add_graphs(path: Path) -> None:
-    """Makes captured networks known by their names (`step:` and digits), for this process: a folder of step files, as
-    perfpred.measure(..., capture=True) writes beside runs.csv, or one step file. Models of such rows need it.
+    """Makes captured networks known by their names (`step:` and digits), for this
+    process: a folder of step files, as perfpred.measure(..., capture=True) writes
+    beside runs.csv, or one step file. Models of such rows need it.
     """
     call("add_graphs", encoded_path(path))
 
 
 def add_op_rules(path: Path) -> None:
-    """Adds rules that count operators of your own, for this process: a text file (docs/guides/counting.md)."""
+    """Adds rules that count operators of your own, for this process: a text file
+    (docs/guides/counting.md).
+    """
     call("add_op_rules", encoded_path(path))
 
 
 def load(path: Optional[Path] = None, *, device_file: Optional[Path] = None) -> Model:
-    """The model of a file; without one the standard model, which knows networks and devices without a run.
+    """The model of a file; without one the standard model, which knows networks and
+    devices without a run.
 
     device_file: a devices.csv of your own, whose rows are added to the known devices.
     """
@@ -381,7 +544,11 @@ def predict(
 
 
 def predict(
-    network: Any = None, example: Any = None, *, model: Union[Model, Path, None] = None, **fields: Any
+    network: Any = None,
+    example: Any = None,
+    *,
+    model: Union[Model, Path, None] = None,
+    **fields: Any,
 ) -> Union[Answer, Answers]:
     """Model.predict() of a model or its file; default: the standard model.
 
@@ -402,28 +569,34 @@ def fit(
     prior: Optional[Path] = None,
     device_file: Optional[Path] = None,
 ) -> Model:
-    """A model fitted on the rows of a runs_agg.csv, which aggregate() writes, or of such a table: a DataFrame, or a list of
-    dictionaries. Rows of networks that are not known, or that the input does not fit, are left out: each is logged as a
-    warning, and in info()["dropped"].
+    """A model fitted on the rows of a runs_agg.csv, which aggregate() writes, or of
+    such a table: a DataFrame, or a list of dictionaries. Rows of networks that are not
+    known, or that the input does not fit, are left out: each is logged as a warning,
+    and in info()["dropped"].
 
-    kind: "hybrid" or "linear". prior: an op model that answers where no run does; default: the standard model.
+    kind: "hybrid" or "linear". prior: an op model that answers where no run does;
+        default: the standard model.
     """
     options = encoded_json({"kind": kind, "seed": seed, "prior": prior})
     catalogue = _catalogue(device_file)
     with table_file(runs_agg) as file:
-        fitted = Handle("model", "model_fit", encoded_path(file), options, _value(catalogue))
+        fitted = Handle(
+            "model", "model_fit", encoded_path(file), options, _value(catalogue)
+        )
     return Model(fitted, None if file is runs_agg else file)
 
 
-def observe(model: Path, runs: Table, out: Optional[Path] = None) -> Dict[str, Any]:
-    """Corrects a model file by the runs of a runs.csv (or of a DataFrame, or a list of dictionaries), and writes it to
-    `out` (default: the same file).
+def observe(model: Path, runs: Table, out: Optional[Path] = None) -> dict[str, Any]:
+    """Corrects a model file by the runs of a runs.csv (or of a DataFrame, or a list of
+    dictionaries), and writes it to `out` (default: the same file).
 
     Calls that correct one file at the same time, of threads or processes, lose no run.
     """
     to = None if out is None else encoded_path(out)
     with table_file(runs) as file:
-        document: Dict[str, Any] = json_of("observe_file", encoded_path(model), encoded_path(file), to, None)
+        document: dict[str, Any] = json_of(
+            "observe_file", encoded_path(model), encoded_path(file), to, None
+        )
     return document
 
 
@@ -439,22 +612,42 @@ def aggregate(
     from_logs: Union[Path, Sequence[Path], None] = None,
     runs_out: Optional[Path] = None,
     **facts: Any,
-) -> Dict[str, Any]:
-    """Turns measured runs (files runs.csv, a folder of logs, partial aggregates) into one row for each workload.
+) -> dict[str, Any]:
+    """Turns measured runs (files runs.csv, a folder of logs, partial aggregates) into
+    one row for each workload.
 
-    runs: one file or several, or the rows of one as a DataFrame or a list of dictionaries. merge: partial aggregates.
-    from_logs: logs that other software wrote (MLPerf, trainer_state.json, Lightning, Keras, TensorBoard). runs_out: a
-    runs.csv for their runs. facts: what they do not say: fields of a workload (batch_size=32), config, params, env,
-    and counted ("steps" or "epochs", of a TensorBoard file).
+    runs: one file or several, or the rows of one as a DataFrame or a list of
+        dictionaries. merge: partial aggregates.
+    from_logs: logs that other software wrote (MLPerf, trainer_state.json, Lightning,
+        Keras, TensorBoard). runs_out: a
+    runs.csv for their runs. facts: what they do not say: fields of a workload
+    (batch_size=32), config, params, env, and counted ("steps" or "epochs", of a
+    TensorBoard file).
 
-    out: the runs_agg.csv to write. rejected, partial: further files to write. Returns the document of
+    out: the runs_agg.csv to write. rejected, partial: further files to write. Returns
+        the document of
     `perfpred-aggregate --json`: runs, rows, rejected, flagged.
     """
-    options = {"merge": merge, "logs": logs, "label": label, "out": out, "rejected": rejected, "partial": partial}
+    options = {
+        "merge": merge,
+        "logs": logs,
+        "label": label,
+        "out": out,
+        "rejected": rejected,
+        "partial": partial,
+    }
     options.update({"from": from_logs, "runs_out": runs_out, **facts})
-    files = isinstance(runs, (list, tuple)) and runs and all(is_path(one) for one in runs)
-    with contextlib.nullcontext(runs) if runs is None or files else table_file(runs) as given:
-        document: Dict[str, Any] = json_of("aggregate", encoded_json({"runs": given, **options}))
+    files = (
+        isinstance(runs, (list, tuple)) and runs and all(is_path(one) for one in runs)
+    )
+    with (
+        contextlib.nullcontext(runs)
+        if runs is None or files
+        else table_file(runs) as given
+    ):
+        document: dict[str, Any] = json_of(
+            "aggregate", encoded_json({"runs": given, **options})
+        )
     return document
 
 
@@ -468,32 +661,48 @@ def plan(
 ) -> Plan:
     """The most valuable runs within a time budget.
 
-    runs_agg: the candidates: measured rows (a runs_agg.csv), or with a model any workloads, with a column acc_mean where
-        accuracy is the value; a file, a DataFrame, or a list of dictionaries. Columns id, count, epochs and value make
-        them a queue of jobs, in which equal ones stay. budget_sec: seconds of each device, a text like "12:00:00", or a
-        dictionary of these by device. epochs: of each run without a column epochs. model: predicts the times; default:
-        the measured ones. options: min_acc, value ("acc", "thr" or "value"), objective ("sum", "best", "cover-depth",
-        "cover-architecture"), confidence, startup_sec, gpus, devices (names), ignore_memory (plans also what a device's
-        memory does not hold), price_per_hour or prices (of devices, as those of predict()), time_limit_sec, pareto, out
-        (a file), device_file.
+    runs_agg: the candidates: measured rows (a runs_agg.csv), or with a model any
+        workloads, with a column acc_mean where accuracy is the value; a file, a
+        DataFrame, or a list of dictionaries. Columns id, count, epochs and value make
+        them a queue of jobs, in which equal ones stay. budget_sec: seconds of each
+        device, a text like "12:00:00", or a dictionary of these by device. epochs: of
+        each run without a column epochs. model: predicts the times; default: the
+        measured ones. options: min_acc, value ("acc", "thr" or "value"), objective
+        ("sum", "best", "cover-depth", "cover-architecture"), confidence, startup_sec,
+        gpus, devices (names), ignore_memory (plans also what a device's memory does not
+        hold), price_per_hour or prices (of devices, as those of predict()),
+        time_limit_sec, pareto, out (a file), device_file.
 
     Raises Error if there is no such plan.
     """
     by = None if model is None else _model(model)._handle.value
     with table_file(runs_agg) as table:
-        asked = {**options, "runs_agg": table, "budget_sec": budget_sec, "epochs": epochs}
+        asked = {
+            **options,
+            "runs_agg": table,
+            "budget_sec": budget_sec,
+            "epochs": epochs,
+        }
         made = Handle("plan", "plan_create", encoded_json(asked), by)
     try:
         document = json_of("plan_text", made.value)
     finally:
         made.close()
     if table is not runs_agg:
-        document["left_out"] = [{**row, "key": with_rows(table, row["key"])} for row in document["left_out"]]
+        document["left_out"] = [
+            {**row, "key": with_rows(table, row["key"])} for row in document["left_out"]
+        ]
     return Plan._of(document)
 
 
-def devices(name: Optional[str] = None, *, device_file: Optional[Path] = None) -> List[Dict[str, Any]]:
-    """The known devices, or the one of a name: rows of devices.csv (TFLOP/s, GB, GB/s, W; None: not known)."""
+def devices(
+    name: Optional[str] = None, *, device_file: Optional[Path] = None
+) -> list[dict[str, Any]]:
+    """The known devices, or the one of a name: rows of devices.csv (TFLOP/s, GB, GB/s,
+    W; None: not known).
+    """
     catalogue = Handle("catalogue", "catalogue_create", encoded_path(device_file))
-    found: List[Dict[str, Any]] = json_of("catalogue_devices", catalogue.value, encoded(name))["devices"]
+    found: list[dict[str, Any]] = json_of(
+        "catalogue_devices", catalogue.value, encoded(name)
+    )["devices"]
     return found

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What may be asked beside the fields of a workload, for those who check types."""
 
-from typing import Any, Callable, Iterable, Literal, TypedDict, Union
+from collections.abc import Iterable
+from typing import Any, Callable, Literal, TypedDict, Union
 
 from perfpred._fields import Prices, Whole
 from perfpred._tables import Path

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A captured step, and what is in it. With the program perfpred-inspect in PERFPRED_INSPECT counts are compared, too."""
+"""A captured step, and what is in it. With the program perfpred-inspect in
+PERFPRED_INSPECT counts are compared, too.
+"""
 
 import contextlib
 import io
@@ -30,7 +32,9 @@ class Captures(unittest.TestCase):
         program = os.environ.get("PERFPRED_INSPECT")
         if not program:
             self.skipTest("PERFPRED_INSPECT does not name the program")
-        done = subprocess.run([program, *arguments, "--json"], capture_output=True, text=True)
+        done = subprocess.run(
+            [program, *arguments, "--json"], capture_output=True, text=True
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
@@ -48,7 +52,15 @@ class Scripts(Captures):
         """In this process, as that is quicker. Returns the exit code and what was said."""
         said, printed = io.StringIO(), io.StringIO()
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(printed):
-            code = main(["--out", out or self.path, *options, self.write_script(text), *arguments])
+            code = main(
+                [
+                    "--out",
+                    out or self.path,
+                    *options,
+                    self.write_script(text),
+                    *arguments,
+                ]
+            )
         return code, said.getvalue()
 
 
@@ -61,9 +73,16 @@ def types(document, op, key="inputs"):
 
 
 def operators(document, phase=None):
-    """Names, shapes and types, without what depends on addresses and on the program around."""
+    """Names, shapes and types, without what depends on addresses and on the program
+    around.
+    """
     return [
-        (op["name"], shapes(document, op), types(document, op), shapes(document, op, "outputs"))
+        (
+            op["name"],
+            shapes(document, op),
+            types(document, op),
+            shapes(document, op, "outputs"),
+        )
         for op in document["ops"]
         if phase in (None, op["phase"])
     ]

@@ -5,13 +5,14 @@ import json
 import unittest
 
 import torch
-from torch import nn
-
 from captures import Captures, Scripts, of_role
+from torch import nn
 
 
 class Gradients(Captures):
-    """Of the step before. Expected: 8 layers of 256 x 256 with biases, 17 activations of 1024 x 256 with those of ReLU."""
+    """Of the step before. Expected: 8 layers of 256 x 256 with biases, 17 activations
+    of 1024 x 256 with those of ReLU.
+    """
 
     PARAMETERS = 4 * 8 * (256 * 256 + 256)
     ACTIVATION = 4 * 1024 * 256
@@ -31,21 +32,31 @@ class Gradients(Captures):
     def peaks(self, order):
         found = []
         for before in (0, 2):
-            model = nn.Sequential(*[m for _ in range(8) for m in (nn.Linear(256, 256), nn.ReLU())])
+            model = nn.Sequential(
+                *[m for _ in range(8) for m in (nn.Linear(256, 256), nn.ReLU())]
+            )
             optimizer = torch.optim.Adam(model.parameters(), foreach=False)
             for _ in range(before):
                 self.step_of(order, model, optimizer)
             document = self.captured(lambda: self.step_of(order, model, optimizer))
-            self.assertIn(of_role(document, "gradient"), (self.PARAMETERS, 2 * self.PARAMETERS))
+            self.assertIn(
+                of_role(document, "gradient"), (self.PARAMETERS, 2 * self.PARAMETERS)
+            )
             found.append(self.inspected("--step", self.path)["memory"]["peak_bytes"])
         self.assertEqual(*found)  # whichever step was captured
         return found[0]
 
     def test_they_are_in_memory_until_they_are_cleared(self):
-        peaks = {order: self.peaks(order) for order in ("first", "between", "first_kept", "last")}
+        peaks = {
+            order: self.peaks(order)
+            for order in ("first", "between", "first_kept", "last")
+        }
         self.assertEqual(peaks["first"], peaks["last"])
-        # Between: during the forward pass both the old gradients and all activations, but not the last gradient's two.
-        self.assertEqual(peaks["between"] - peaks["first"], self.PARAMETERS - self.ACTIVATION - 8)
+        # Between: during the forward pass both the old gradients and all activations,
+        # but not the last gradient's two.
+        self.assertEqual(
+            peaks["between"] - peaks["first"], self.PARAMETERS - self.ACTIVATION - 8
+        )
         self.assertEqual(peaks["first_kept"] - peaks["first"], self.PARAMETERS)
 
     def test_they_are_added_to(self):
@@ -64,7 +75,9 @@ class Gradients(Captures):
 
 
 class Accumulation(Scripts):
-    """min.py of a bug report: a network with a wide result, so that each batch's logits are seen in memory."""
+    """min.py of a bug report: a network with a wide result, so that each batch's logits
+    are seen in memory.
+    """
 
     SCRIPT = """
         import sys
@@ -89,7 +102,9 @@ class Accumulation(Scripts):
         self.assertEqual(code, 0, said)
         with open(self.path) as file:
             document = json.load(file)
-        return document, self.inspected("--step", self.path, "--device", "A100-SXM4-80GB")
+        return document, self.inspected(
+            "--step", self.path, "--device", "A100-SXM4-80GB"
+        )
 
     def test_one_batch_stands_for_all(self):
         one, two, more = (self.answers(count) for count in (1, 2, 5))
@@ -97,16 +112,28 @@ class Accumulation(Scripts):
         self.assertEqual(len(two[0]["ops"]), len(more[0]["ops"]))
         self.assertEqual(len(two[0]["storages"]), len(more[0]["storages"]))
         self.assertEqual(two[1]["memory"], more[1]["memory"])
-        self.assertEqual(two[1]["memory"]["activations"], one[1]["memory"]["activations"])  # of one batch at a time
-        for phase, ratio in (("forward", 2.5), ("loss", 2.5), ("backward", 2.5), ("optimizer", 1)):
-            of_two, of_five = (answer["phases"][phase]["flops"] for _, answer in (two, more))
+        # of one batch at a time
+        self.assertEqual(
+            two[1]["memory"]["activations"], one[1]["memory"]["activations"]
+        )
+        for phase, ratio in (
+            ("forward", 2.5),
+            ("loss", 2.5),
+            ("backward", 2.5),
+            ("optimizer", 1),
+        ):
+            of_two, of_five = (
+                answer["phases"][phase]["flops"] for _, answer in (two, more)
+            )
             self.assertEqual(of_five, of_two * ratio, phase)
 
     def test_batches_that_differ_are_all_recorded(self):
         for odd in (0, 1, 3):
             document, answer = self.answers(4, odd)
             self.assertEqual(document["batches"], 4)
-            self.assertEqual(answer["phases"]["forward"]["flops"], 2 * (3 * 256 + 7) * 64 * 10000)
+            self.assertEqual(
+                answer["phases"]["forward"]["flops"], 2 * (3 * 256 + 7) * 64 * 10000
+            )
             self.assertNotIn("accumulate", document)
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets programs for several processes run in one: a process group of one member, which exchanges nothing."""
+"""Lets programs for several processes run in one: a process group of one member, which
+exchanges nothing.
+"""
 
 import contextlib
 import os
@@ -9,7 +11,6 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from perfpred._capture.recorder import CaptureError, user_line
-
 
 _MISSING = "the program is for several processes: the step is that of one, without communication"
 
@@ -58,9 +59,17 @@ def replacements(remark):
     _Alone.remark = staticmethod(remark)
     yield torch.nn.DataParallel, "forward", _Alone.forward
     if dist.is_available():
-        yield dist, "init_process_group", _init_process_group(dist.init_process_group, remark)
+        yield (
+            dist,
+            "init_process_group",
+            _init_process_group(dist.init_process_group, remark),
+        )
         yield torch.multiprocessing, "spawn", _spawn
-        yield torch.nn.SyncBatchNorm, "forward", torch.nn.modules.batchnorm._BatchNorm.forward
+        yield (
+            torch.nn.SyncBatchNorm,
+            "forward",
+            torch.nn.modules.batchnorm._BatchNorm.forward,
+        )
         for place in (torch.nn.parallel, torch.nn.parallel.distributed):
             yield place, "DistributedDataParallel", _Alone
 

@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps that accumulate the gradients of several batches: the second batch stands for all."""
+"""Steps that accumulate the gradients of several batches: the second batch stands for
+all.
+"""
 
-from typing import Any, List
+from typing import Any
 
 from perfpred._capture.values import tensors_in
 
 # How autograd keeps a first gradient, and how it adds to one.
-_OF_ACCUMULATION = {"aten::add_", "aten::add", "aten::clone", "aten::copy_", "aten::new_empty_strided", "aten::empty_strided"}
+_OF_ACCUMULATION = {
+    "aten::add_",
+    "aten::add",
+    "aten::clone",
+    "aten::copy_",
+    "aten::new_empty_strided",
+    "aten::empty_strided",
+}
 
 
 class Batches:
@@ -23,8 +32,8 @@ class Batches:
     def restart(self):
         self.count = 1
         self.differ = False  # a batch that was not recorded differs from the second
-        self._begins: List[int] = [0]  # operators before each batch's forward pass
-        self._ends: List[int] = []  # and before what follows it
+        self._begins: list[int] = [0]  # operators before each batch's forward pass
+        self._ends: list[int] = []  # and before what follows it
         self._expected: Any = None  # of a batch that is not recorded
         self.recorder.compare = None
 
@@ -35,7 +44,9 @@ class Batches:
         if self.count > 2 and self.skips and self._are_alike():
             del recorder.ops[self._ends[1] :]
             recorder.recording = False
-            self._expected = iter([self._signature(op) for op in recorder.ops[self._begins[1] :]])
+            self._expected = iter(
+                [self._signature(op) for op in recorder.ops[self._begins[1] :]]
+            )
             recorder.compare = self._compare
         else:
             self._begins.append(len(recorder.ops))
@@ -54,20 +65,28 @@ class Batches:
         return self.count > 1 and self._are_alike()
 
     def folded(self, ops):
-        """The operators of the second batch, then those after the last; None where one batch does not stand for all."""
+        """The operators of the second batch, then those after the last; None where one
+        batch does not stand for all.
+        """
         if not self.folds:
             return None
         first, second = self._ends[:2]
-        return ops[first:second] + [{**op, "phase": "optimizer"} for op in ops[self._ends[-1] :]]
+        return ops[first:second] + [
+            {**op, "phase": "optimizer"} for op in ops[self._ends[-1] :]
+        ]
 
     def _are_alike(self):
         """All that were recorded."""
         if len(self._ends) != len(self._begins) or len(self._ends) < 2:
             return False
         first, second, *more = (
-            [self._signature(op) for op in self.recorder.ops[begin:end]] for begin, end in zip(self._begins, self._ends)
+            [self._signature(op) for op in self.recorder.ops[begin:end]]
+            for begin, end in zip(self._begins, self._ends)
         )
-        computed = [[s for s in batch if s[0] not in _OF_ACCUMULATION] for batch in (first, second)]
+        computed = [
+            [s for s in batch if s[0] not in _OF_ACCUMULATION]
+            for batch in (first, second)
+        ]
         return computed[0] == computed[1] and all(batch == second for batch in more)
 
     def _signature(self, op):
@@ -78,4 +97,8 @@ class Batches:
         name, shapes = next(self._expected, (None, ()))
         made = result if isinstance(result, (list, tuple)) else [result]
         of_result = tuple(tuple(t.shape) for t in tensors_in(made))
-        self.differ = self.differ or name != schema.name or (shapes != of_result and not schema.written)
+        self.differ = (
+            self.differ
+            or name != schema.name
+            or (shapes != of_result and not schema.written)
+        )

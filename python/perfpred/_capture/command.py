@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m perfpred.capture SCRIPT [options] [arguments of the script] [-- more of them]
+"""python -m perfpred.capture SCRIPT [options] [arguments of the script] [-- more of
+them]
 
-Runs a training script without a GPU, records one step of its training, writes it to a step file, and stops the script.
+Runs a training script without a GPU, records one step of its training, writes it to a
+step file, and stops the script.
 """
 
 import argparse
@@ -10,7 +12,8 @@ import os
 import runpy
 import sys
 import warnings
-from typing import Optional, Sequence
+from collections.abc import Sequence
+from typing import Optional
 
 import torch
 
@@ -21,7 +24,14 @@ from perfpred._capture.session import Session
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2
 
-_OF_TORCHRUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_OF_TORCHRUN = (
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+)
 
 
 class _Captured(BaseException):
@@ -37,10 +47,20 @@ def _options(arguments):
         "Example: python -m perfpred.capture train.py --out step.json --batch-sizes 16,32 -- --epochs 1",
         allow_abbrev=False,
     )
-    parser.add_argument("--out", default="step.json", help="the step file to write (default: step.json)")
-    parser.add_argument("--steps", type=int, default=1, help="the step to record, counted from 1 (default: 1)")
     parser.add_argument(
-        "--updates", type=int, default=1, help="updates of optimizers that make one step, as 2 of a GAN (default: 1)"
+        "--out", default="step.json", help="the step file to write (default: step.json)"
+    )
+    parser.add_argument(
+        "--steps",
+        type=int,
+        default=1,
+        help="the step to record, counted from 1 (default: 1)",
+    )
+    parser.add_argument(
+        "--updates",
+        type=int,
+        default=1,
+        help="updates of optimizers that make one step, as 2 of a GAN (default: 1)",
     )
     parser.add_argument(
         "--batch-sizes",
@@ -48,7 +68,9 @@ def _options(arguments):
         "does {batch_size} in the script's arguments",
     )
     parser.add_argument(
-        "--execute", action="store_true", help="compute the step: for steps whose shapes depend on values"
+        "--execute",
+        action="store_true",
+        help="compute the step: for steps whose shapes depend on values",
     )
     parser.add_argument("script")
     arguments = sys.argv[1:] if arguments is None else list(arguments)
@@ -64,8 +86,14 @@ def _options(arguments):
             options.sizes = [int(size) for size in options.batch_sizes.split(",")]
         except ValueError:
             options.sizes = []
-        if len(options.sizes) != 2 or min(options.sizes) < 1 or options.sizes[0] == options.sizes[1]:
-            parser.error(f"--batch-sizes {options.batch_sizes} is not two different positive integers, as in 16,32")
+        if (
+            len(options.sizes) != 2
+            or min(options.sizes) < 1
+            or options.sizes[0] == options.sizes[1]
+        ):
+            parser.error(
+                f"--batch-sizes {options.batch_sizes} is not two different positive integers, as in 16,32"
+            )
     return options
 
 
@@ -99,26 +127,36 @@ def _run(options, size, progress, records_all=False):
     updates, wanted = 0, options.steps * options.updates
 
     def state():
-        done, before = (updates + hooks.stepped) // options.updates, options.sizes.index(size)
+        done, before = (
+            (updates + hooks.stepped) // options.updates,
+            options.sizes.index(size),
+        )
         at = f" at batch size {size}" if size else ""
         share = (before + done / options.steps) / len(options.sizes)
-        return f"step {min(done + 1, options.steps)} of {options.steps}{at}, {len(recorder.ops)} operators", share
+        return (
+            f"step {min(done + 1, options.steps)} of {options.steps}{at}, {len(recorder.ops)} operators",
+            share,
+        )
 
     progress.state = state
 
     def before_forward():
-        """A step reaches from the forward pass to that after the optimizer's (last) update. A forward pass before it, of
-        which nothing is left, belongs to no step.
+        """A step reaches from the forward pass to that after the optimizer's (last)
+        update. A forward pass before it, of which nothing is left, belongs to no step.
         """
         nonlocal updates
         updates += hooks.stepped
         ends = hooks.stepped and updates % options.updates == 0
         if ends and updates == wanted:
             if left_out := hooks.left_out():
-                told(f"the step has no update by {left_out} of the optimizers; --updates N takes N updates as one step")
+                told(
+                    f"the step has no update by {left_out} of the optimizers; --updates N takes N updates as one step"
+                )
             hooks.leave_out_early()
             raise _Captured
-        begun = recorder.holds_activations() or any(op["phase"] == "backward" for op in recorder.ops)
+        begun = recorder.holds_activations() or any(
+            op["phase"] == "backward" for op in recorder.ops
+        )
         if ends or not recorder.recording or not begun:
             recorder.clear()
             hooks.restart()
@@ -126,7 +164,9 @@ def _run(options, size, progress, records_all=False):
             recorder.phase = "forward"
 
     hooks.before_forward = before_forward
-    arguments = [a.replace("{batch_size}", str(size)) if size else a for a in options.arguments]
+    arguments = [
+        a.replace("{batch_size}", str(size)) if size else a for a in options.arguments
+    ]
     with contextlib.ExitStack() as stack:
         stack.callback(setattr, sys, "argv", sys.argv)
         stack.callback(sys.path.__setitem__, 0, sys.path[0])
@@ -147,7 +187,11 @@ def _run(options, size, progress, records_all=False):
                 ) from error
     if updates + hooks.stepped < wanted:
         finished = (updates + hooks.stepped) // options.updates
-        made = "no training step" if finished == 0 else f"{finished} of {options.steps} training steps"
+        made = (
+            "no training step"
+            if finished == 0
+            else f"{finished} of {options.steps} training steps"
+        )
         reason = "; an optimizer of torch.optim ends a step" if finished == 0 else ""
         raise CaptureError(f"{options.script}: made {made}{reason}")
     if hooks.accumulated.differ:
@@ -164,7 +208,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         step_file.check_writable(options.out)
         with Progress("perfpred.capture") as progress:
             documents = [_run(options, size, progress) for size in options.sizes]
-        document = documents[0] if len(documents) == 1 else step_file.combine(*documents)
+        document = (
+            documents[0] if len(documents) == 1 else step_file.combine(*documents)
+        )
         step_file.write(options.out, document)
     except (CaptureError, OSError) as error:
         print(f"perfpred.capture: {error}", file=sys.stderr)
@@ -174,7 +220,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         return FAILED
     except Exception as error:  # the script's own
         lines = str(error).strip().splitlines()
-        if isinstance(error, KeyError) and error.args[:1] and error.args[0] in _OF_TORCHRUN:
+        if (
+            isinstance(error, KeyError)
+            and error.args[:1]
+            and error.args[0] in _OF_TORCHRUN
+        ):
             print(
                 f"perfpred.capture: {_place_of(error)}: asks for {error.args[0]}, which torchrun sets: run torchrun "
                 "--nproc-per-node 1 -m perfpred.capture ...",

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets programs for a GPU run without one: CUDA is said to be there, and its tensors have no memory."""
+"""Lets programs for a GPU run without one: CUDA is said to be there, and its tensors
+have no memory.
+"""
 
 import concurrent.futures
 import contextlib
@@ -10,7 +12,9 @@ import types
 from typing import Any
 
 import torch
-import torch._dynamo  # reads what is replaced here when a dispatch mode first imports it
+
+# reads what is replaced here when a dispatch mode first imports it
+import torch._dynamo
 import torch.utils.checkpoint
 
 from perfpred._capture import above, alone
@@ -50,10 +54,19 @@ def _says(value):
 
 
 def _of_optimizers(kinds):
-    """What CUDA's optimizers and clipping choose by default, for these kinds of devices."""
-    for module in ("torch.optim.optimizer", "torch.optim.swa_utils", "torch.utils._foreach_utils"):
+    """What CUDA's optimizers and clipping choose by default, for these kinds of
+    devices.
+    """
+    for module in (
+        "torch.optim.optimizer",
+        "torch.optim.swa_utils",
+        "torch.utils._foreach_utils",
+    ):
         place = importlib.import_module(module)
-        for name in ("_get_foreach_kernels_supported_devices", "_get_fused_kernels_supported_devices"):
+        for name in (
+            "_get_foreach_kernels_supported_devices",
+            "_get_fused_kernels_supported_devices",
+        ):
             yield place, name, _says(kinds)
 
 
@@ -114,8 +127,16 @@ def _replacements(recorder):
     kinds = ["cuda", "cpu", "meta"]
     yield from _of_optimizers(kinds)
     for name in "adadelta adagrad adam adamax asgd nadam radam rmsprop rprop".split():
-        yield importlib.import_module(f"torch.optim.{name}"), "_get_capturable_supported_devices", _says(kinds)
-    yield torch.serialization, "default_restore_location", _restored(torch.serialization.default_restore_location)
+        yield (
+            importlib.import_module(f"torch.optim.{name}"),
+            "_get_capturable_supported_devices",
+            _says(kinds),
+        )
+    yield (
+        torch.serialization,
+        "default_restore_location",
+        _restored(torch.serialization.default_restore_location),
+    )
     yield from alone.replacements(recorder.remark)
 
     sizes = types.SimpleNamespace(new_dynamic_size=_dynamic_size)
@@ -125,23 +146,43 @@ def _replacements(recorder):
     flex = importlib.import_module("torch.nn.attention.flex_attention")
     yield flex, "_validate_device", nothing
     yield flex, "flex_attention_hop", above.flex_attention(recorder.remark)
-    yield torch.utils.data.DataLoader, "__init__", _loader_init(torch.utils.data.DataLoader.__init__)
+    yield (
+        torch.utils.data.DataLoader,
+        "__init__",
+        _loader_init(torch.utils.data.DataLoader.__init__),
+    )
     if importlib.util.find_spec("triton") is not None:
-        yield importlib.import_module("triton.runtime.jit").KernelInterface, "__getitem__", _launch(recorder)
+        yield (
+            importlib.import_module("triton.runtime.jit").KernelInterface,
+            "__getitem__",
+            _launch(recorder),
+        )
     yield concurrent.futures.ThreadPoolExecutor, "submit", _submit
     yield torch.amp.GradScaler, "_maybe_opt_step", _optimizer_step
     yield torch.Tensor, "pin_memory", lambda self, *args: self
     yield torch.Tensor, "is_pinned", _says(True)
     for name, value in recorder.places.properties():
         yield torch.Tensor, name, value
-    yield torch.Tensor, "requires_grad", property(_base.requires_grad.__get__, _requires_grad(recorder))
+    yield (
+        torch.Tensor,
+        "requires_grad",
+        property(_base.requires_grad.__get__, _requires_grad(recorder)),
+    )
     yield torch.Tensor, "requires_grad_", _requires_grad(recorder, _base.requires_grad_)
     torch.utils._device._device_constructors()  # finds them by what they are now
     context = torch.utils._device.DeviceContext
-    yield context, "__torch_function__", recorder.places.in_context(context.__torch_function__)
+    yield (
+        context,
+        "__torch_function__",
+        recorder.places.in_context(context.__torch_function__),
+    )
     for name in """empty full ones rand randn tensor zeros empty_like full_like ones_like rand_like randn_like
         zeros_like""".split():
-        yield torch, name, _with_gradient(recorder.places.made_on_meta(getattr(torch, name)))
+        yield (
+            torch,
+            name,
+            _with_gradient(recorder.places.made_on_meta(getattr(torch, name))),
+        )
     for name in """sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor
         sparse_compressed_tensor""".split():
         yield torch, name, _of_host(recorder, getattr(torch, name))
@@ -182,7 +223,9 @@ def pretended_cuda(recorder):
 
 
 def optimizers_of_cuda():
-    """While this context manager is active, updates on a CPU are those that CUDA's optimizers choose by default."""
+    """While this context manager is active, updates on a CPU are those that CUDA's
+    optimizers choose by default.
+    """
     return _replaced(_of_optimizers(["cpu", "cuda"]))
 
 
@@ -196,7 +239,9 @@ class _Generator(torch.Generator, metaclass=_OfGenerators):
 
     def __new__(cls, device="cpu"):
         made = super().__new__(cls, "cpu")
-        made._device = CUDA if torch.device(device).type == "cuda" else torch.device(device)
+        made._device = (
+            CUDA if torch.device(device).type == "cuda" else torch.device(device)
+        )
         return made
 
     def __init__(self, device="cpu"):
@@ -213,7 +258,9 @@ class _Variable(torch.autograd.Variable):
 
 
 def _requires_grad(recorder, method=_base.requires_grad.__set__):
-    """Tensors of the host whose gradient is asked for give up their memory, as all have none that depend on parameters."""
+    """Tensors of the host whose gradient is asked for give up their memory, as all have
+    none that depend on parameters.
+    """
 
     def made(tensor, requires_grad=True):
         if requires_grad:
@@ -232,7 +279,9 @@ def _with_gradient(make):
 
 
 def _of_host(recorder, make):
-    """Makes tensors that have no form without memory, and so none on a GPU that is not there."""
+    """Makes tensors that have no form without memory, and so none on a GPU that is not
+    there.
+    """
 
     def made(*args, device=None, **kwargs):
         if device is not None and torch.device(device).type == "cuda":
@@ -248,14 +297,16 @@ def _launch(recorder):
     def launched(kernel, grid):
         while not hasattr(kernel, "__name__"):  # an autotuner of a kernel
             kernel = kernel.fn
-        return lambda *args, **kwargs: recorder.record_kernel(kernel.__name__, [*args, *kwargs.values()])
+        return lambda *args, **kwargs: recorder.record_kernel(
+            kernel.__name__, [*args, *kwargs.values()]
+        )
 
     return launched
 
 
 def _submit(pool, function, /, *args, **kwargs):
     """Threads know nothing of a capture: what they load is loaded here."""
-    done: "concurrent.futures.Future[Any]" = concurrent.futures.Future()
+    done: concurrent.futures.Future[Any] = concurrent.futures.Future()
     try:
         done.set_result(function(*args, **kwargs))
     except Exception as error:
@@ -265,7 +316,9 @@ def _submit(pool, function, /, *args, **kwargs):
 
 def _restored(restore):
     """torch.load() leaves the tensors of files on the host."""
-    return lambda storage, location: restore(storage, "cpu" if location.startswith("cuda") else location)
+    return lambda storage, location: restore(
+        storage, "cpu" if location.startswith("cuda") else location
+    )
 
 
 def _compile(recorder):
@@ -275,7 +328,11 @@ def _compile(recorder):
         if model is None:
             return lambda function: compiled(function, **options)
         asks = is_of_library(sys._getframe(1).f_code.co_filename)
-        if isinstance(model, torch.nn.Module) or isinstance(getattr(model, "__self__", None), torch.nn.Module) or not asks:
+        if (
+            isinstance(model, torch.nn.Module)
+            or isinstance(getattr(model, "__self__", None), torch.nn.Module)
+            or not asks
+        ):
             recorder.note_compiled()
         return model
 
@@ -285,7 +342,8 @@ def _compile(recorder):
 def _loader_init(init):
     def made(self, *args, **kwargs):
         names = ("num_workers", "collate_fn", "pin_memory", "drop_last", "timeout")
-        first, more = args[:5], args[5:]  # dataset, batch_size, shuffle, sampler, batch_sampler
+        # dataset, batch_size, shuffle, sampler, batch_sampler
+        first, more = args[:5], args[5:]
         kwargs.update(zip(names, more))
         for name in (
             "prefetch_factor",
@@ -320,7 +378,10 @@ def _dynamic_size(*, min=0, max=None):
 
 def _zeros(tensor):
     _note("the values of a tensor; it is told zeros")
-    return torch.zeros(tensor.shape, dtype=tensor.dtype if tensor.dtype != torch.bfloat16 else torch.float32)
+    return torch.zeros(
+        tensor.shape,
+        dtype=tensor.dtype if tensor.dtype != torch.bfloat16 else torch.float32,
+    )
 
 
 def _numpy(method):

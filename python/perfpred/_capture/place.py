@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where tensors without memory say that they are: where the program put them, though PyTorch has them on `meta`."""
+"""Where tensors without memory say that they are: where the program put them, though
+PyTorch has them on `meta`.
+"""
 
 import functools
 import weakref
@@ -24,8 +26,9 @@ def storage_of(tensor):
 
 
 def swap(tensor, other):
-    """Exchanges what two names of tensors stand for. torch.utils.swap_tensors() does the same, but refuses tensors to which
-    there are weak references, as nn.LSTM has them: they are to follow the name here.
+    """Exchanges what two names of tensors stand for. torch.utils.swap_tensors() does
+    the same, but refuses tensors to which there are weak references, as nn.LSTM has
+    them: they are to follow the name here.
     """
     tensor.__class__, other.__class__ = other.__class__, tensor.__class__
     tensor.__dict__, other.__dict__ = other.__dict__, tensor.__dict__
@@ -33,9 +36,11 @@ def swap(tensor, other):
 
 
 class Places:
-    """The devices that tensors without memory say, by their storage: CUDA unless something else is known.
+    """The devices that tensors without memory say, by their storage: CUDA unless
+    something else is known.
 
-    truthful: above 0 while PyTorch's own rules for the meta device run, which are told where tensors are.
+    truthful: above 0 while PyTorch's own rules for the meta device run, which are told
+        where tensors are.
     """
 
     def __init__(self):
@@ -56,14 +61,18 @@ class Places:
 
     def of(self, tensor):
         device = _base.device.__get__(tensor)
-        return device if self.truthful or device.type != "meta" else self._of_meta(tensor)
+        return (
+            device if self.truthful or device.type != "meta" else self._of_meta(tensor)
+        )
 
     def _of_meta(self, tensor):
         known = self._elsewhere.get(storage_of(tensor)._cdata)
         return CUDA if known is None else known[0]
 
     def put(self, tensor, device):
-        """Lets a tensor without memory, and all that share its storage, say that they are on a device."""
+        """Lets a tensor without memory, and all that share its storage, say that they
+        are on a device.
+        """
         if not is_meta(tensor):
             return
         storage = storage_of(tensor)
@@ -71,11 +80,18 @@ class Places:
         if device.type == "cuda":
             self._elsewhere.pop(key, None)
         elif key not in self._elsewhere or self._elsewhere[key][0] != device:
-            self._elsewhere[key] = (device, weakref.ref(storage, lambda _: self._elsewhere.pop(key, None)))
+            self._elsewhere[key] = (
+                device,
+                weakref.ref(storage, lambda _: self._elsewhere.pop(key, None)),
+            )
 
     def follow(self, operands, results):
         """Puts results where all operands are; numbers may be anywhere."""
-        places = {self._of_meta(t) if is_meta(t) else HOST for t in operands if t.dim() > 0 or is_meta(t)}
+        places = {
+            self._of_meta(t) if is_meta(t) else HOST
+            for t in operands
+            if t.dim() > 0 or is_meta(t)
+        }
         if len(places) == 1 and CUDA not in places:
             place = places.pop()
             for result in results:
@@ -101,7 +117,10 @@ class Places:
 
         def made(context, called, *rest):
             result = function(context, called, *rest)
-            if self._says_meta(context.device) and called in torch.utils._device._device_constructors():
+            if (
+                self._says_meta(context.device)
+                and called in torch.utils._device._device_constructors()
+            ):
                 self.put(result, META)
             return result
 
@@ -125,7 +144,12 @@ class Places:
     def properties(self):
         """What replaces attributes of torch.Tensor."""
         yield "device", property(self.of)
-        yield "get_device", lambda tensor: -1 if self.of(tensor).index is None else self.of(tensor).index
+        yield (
+            "get_device",
+            lambda tensor: (
+                -1 if self.of(tensor).index is None else self.of(tensor).index
+            ),
+        )
         for kind in ("cuda", "cpu", "meta"):
             yield f"is_{kind}", property(functools.partial(self._is_of, kind))
         yield "to", self._to(torch.Tensor.to)

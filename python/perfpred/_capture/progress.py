@@ -9,7 +9,9 @@ _EVERY_SEC = 0.5  # what is done before shows nothing
 
 
 class Line:
-    """A line of a terminal that is kept up to date; of a file or pipe nothing is written."""
+    """A line of a terminal that is kept up to date; of a file or pipe nothing is
+    written.
+    """
 
     def __init__(self, file):
         self._terminal = file if file is not None and file.isatty() else None
@@ -32,14 +34,21 @@ class Line:
 
 
 class Progress:
-    """Keeps a line of a terminal up to date while it is entered; where standard error is none, it says nothing."""
+    """Keeps a line of a terminal up to date while it is entered; where standard error
+    is none, it says nothing.
+    """
 
     def __init__(self, name):
-        self.state = lambda: ("", 0.0)  # what is being done, and what share of all is done; called on another thread
+        # what is being done, and what share of all is done; called on another thread
+        self.state = lambda: ("", 0.0)
         self._name = name
         self._ended = threading.Event()
         self._line = Line(sys.stderr)  # a script may put another file there
-        self._thread = threading.Thread(target=self._show, daemon=True) if sys.stderr.isatty() else None
+        self._thread = (
+            threading.Thread(target=self._show, daemon=True)
+            if sys.stderr.isatty()
+            else None
+        )
 
     def __enter__(self):
         self._begun = time.monotonic()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records the operators that PyTorch executes, with the tensors that they read and write."""
+"""Records the operators that PyTorch executes, with the tensors that they read and
+write.
+"""
 
 import contextlib
 import functools
@@ -8,26 +10,37 @@ import os
 import sys
 import types
 import weakref
-from typing import Any, Dict, List, Optional
+from typing import Any, Optional
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from perfpred._library import Error
 from perfpred._capture.above import below_autograd
 from perfpred._capture.place import HOST, META, Places, is_meta, storage_of, swap
 from perfpred._capture.values import KnownValues, tensors_in
+from perfpred._library import Error
 
-# Tensors that a program makes on the host with at most so many elements have values. Larger ones have none, so that
-# weights take no memory.
+# Tensors that a program makes on the host with at most so many elements have values.
+# Larger ones have none, so that weights take no memory.
 _LARGEST_WITH_VALUES = 4096
 
-# A fused operator that returns nothing writes these arguments (and reads the gradients, which its schema also marks).
-_WRITTEN = {"self", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs", "momentum_buffer_list", "state_sums", "found_inf"}
+# A fused operator that returns nothing writes these arguments (and reads the gradients,
+# which its schema also marks).
+_WRITTEN = {
+    "self",
+    "exp_avgs",
+    "exp_avg_sqs",
+    "max_exp_avg_sqs",
+    "momentum_buffer_list",
+    "state_sums",
+    "found_inf",
+}
 
 
 class CaptureError(Error, RuntimeError):
-    """A step that cannot be captured; says the line of the user's program that asked for the impossible."""
+    """A step that cannot be captured; says the line of the user's program that asked
+    for the impossible.
+    """
 
 
 _OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
@@ -36,7 +49,11 @@ _PACKAGES = (torch.__path__[0], _OWN, "<", os.path.dirname(os.__file__))
 
 def is_of_library(file):
     """Whether a source belongs to Python, PyTorch, perfpred or an installed package."""
-    return file.startswith(_PACKAGES) or "/site-packages/" in file or "/dist-packages/" in file
+    return (
+        file.startswith(_PACKAGES)
+        or "/site-packages/" in file
+        or "/dist-packages/" in file
+    )
 
 
 def user_line():
@@ -48,7 +65,8 @@ def user_line():
         if not is_of_library(file):
             return f"{file}:{frame.f_lineno}"
         if innermost is None and not file.startswith(_PACKAGES):
-            innermost = f"{file}:{frame.f_lineno}"  # an installed package that is no part of PyTorch
+            # an installed package that is no part of PyTorch
+            innermost = f"{file}:{frame.f_lineno}"
         frame = frame.f_back
     return innermost or "?"
 
@@ -60,25 +78,39 @@ class _Schema:
         schema = op._schema
         returned = [r.alias_info for r in schema.returns]
         self.name = op.name().partition(".")[0]
-        # A view neither computes nor moves anything; nor does an exchange with no other process.
-        self.view = bool(returned) and returned[0] is not None and not returned[0].is_write
+        # A view neither computes nor moves anything; nor does an exchange with no other
+        # process.
+        self.view = (
+            bool(returned) and returned[0] is not None and not returned[0].is_write
+        )
         self.view = self.view or self.name.startswith("c10d::")
-        self.in_place = bool(returned) and returned[0] is not None and returned[0].is_write
+        self.in_place = (
+            bool(returned) and returned[0] is not None and returned[0].is_write
+        )
         self.pointwise = torch.Tag.pointwise in op.tags
         self.written = []
         if not schema.returns:
-            arguments = [a for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+            arguments = [
+                a
+                for a in schema.arguments
+                if a.alias_info is not None and a.alias_info.is_write
+            ]
             named = [a.name for a in arguments if a.name in _WRITTEN]
             if "found_inf" in named and "unscale" not in self.name:
                 named.remove("found_inf")
             self.written = named or [a.name for a in arguments]
         self.arguments = [a.name for a in schema.arguments]
-        self.flags = [(i, a) for i, a in enumerate(self.arguments) if a in ("transposed", "causal", "is_causal")]
+        self.flags = [
+            (i, a)
+            for i, a in enumerate(self.arguments)
+            if a in ("transposed", "causal", "is_causal")
+        ]
         self.device = "device" in self.arguments
-        self.random = self.name in ("aten::rand", "aten::randn")  # nobody knows their values
+        # nobody knows their values
+        self.random = self.name in ("aten::rand", "aten::randn")
 
 
-_schemas: Dict[Any, "_Schema"] = {}
+_schemas: dict[Any, "_Schema"] = {}
 
 
 def _schema_of(op):
@@ -95,7 +127,11 @@ def _parts(tensor):
         if tensor.layout == torch.sparse_coo:
             return [tensor._indices(), tensor._values()]
         rows = tensor.layout in (torch.sparse_csr, torch.sparse_bsr)
-        places = [tensor.crow_indices(), tensor.col_indices()] if rows else [tensor.ccol_indices(), tensor.row_indices()]
+        places = (
+            [tensor.crow_indices(), tensor.col_indices()]
+            if rows
+            else [tensor.ccol_indices(), tensor.row_indices()]
+        )
         return [*places, tensor.values()]
 
 
@@ -105,7 +141,8 @@ def _executes_itself(kind):
     return kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
 
 
-# Composite operators with a kernel of their own on CUDA (native_functions.yaml), which a build without CUDA lacks.
+# Composite operators with a kernel of their own on CUDA (native_functions.yaml), which
+# a build without CUDA lacks.
 _ONE_KERNEL = {"aten::silu_backward", "aten::_fused_rms_norm"}
 
 
@@ -115,19 +152,25 @@ def _is_composite(op):
     if op.name() in _ONE_KERNEL:
         return False
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
-    return has_kernel(op.name(), "CompositeImplicitAutograd") and not has_kernel(op.name(), "CUDA")
+    return has_kernel(op.name(), "CompositeImplicitAutograd") and not has_kernel(
+        op.name(), "CUDA"
+    )
 
 
 class Recorder(TorchDispatchMode):
-    """Executes operators, on tensors without memory unless `execute`, and records them while `recording`."""
+    """Executes operators, on tensors without memory unless `execute`, and records them
+    while `recording`.
+    """
 
     def __init__(self, execute=False, tell=None):
         super().__init__()
         self.execute = execute
         self.tell = tell or (lambda text: None)
         self.recording = False
-        self.on_host = False  # a loader makes a batch: whatever it does is done on the host
-        self.spares_host = False  # leaves tensors of the host that it did not make as they are
+        # a loader makes a batch: whatever it does is done on the host
+        self.on_host = False
+        # leaves tensors of the host that it did not make as they are
+        self.spares_host = False
         self.on_write = None  # is called with tensors that an operator writes to
         self.compare = None  # is called with operators that are not recorded
         self.phase = "forward"
@@ -140,7 +183,9 @@ class Recorder(TorchDispatchMode):
         self._stand_ins = {}  # of tensors of the host, by their storage
         self.known = KnownValues()
         self.places = Places()
-        self.swapped = []  # tensors of the program that have no memory while they are captured, and what they stood for
+        # tensors of the program that have no memory while they are captured, and what
+        # they stood for
+        self.swapped = []
         self._roles = {}  # by storage: what is known of it before it is used
         self._layer_of_node = {}
         self._layer_ids = {}
@@ -180,22 +225,34 @@ class Recorder(TorchDispatchMode):
             self.storages[self._storage_ids[key]]["role"] = role
             self._named.add(self._storage_ids[key])
         if key not in self._roles:
-            self._roles[key] = (role, weakref.ref(storage, lambda _: self._roles.pop(key, None)))
+            self._roles[key] = (
+                role,
+                weakref.ref(storage, lambda _: self._roles.pop(key, None)),
+            )
         elif self._roles[key][0] != role:
             self._roles[key] = (role, self._roles[key][1])
 
     def holds_activations(self):
         """Whether anything that a forward pass has made is alive."""
-        return any(self.storages[index]["role"] == "activation" for index in self._storage_ids.values())
+        return any(
+            self.storages[index]["role"] == "activation"
+            for index in self._storage_ids.values()
+        )
 
     def note_tensor(self, tensor):
         """Lists a tensor, whether or not an operator uses it."""
         self._tensor_id(tensor)
 
     def name_input(self, tensor):
-        """Says that a tensor was given to the network, unless it is known what it is for."""
+        """Says that a tensor was given to the network, unless it is known what it is
+        for.
+        """
         index = self._storage_ids.get(storage_of(tensor)._cdata)
-        if index is not None and self.storages[index]["role"] == "buffer" and index not in self._named:
+        if (
+            index is not None
+            and self.storages[index]["role"] == "buffer"
+            and index not in self._named
+        ):
             self.set_role(tensor, "input")
 
     # ---- tensors of the file ----
@@ -216,7 +273,9 @@ class Recorder(TorchDispatchMode):
             if tensor.requires_grad and tensor.is_leaf:
                 role = "parameter"
             else:
-                role = "input" if self.phase == "loss" and tensor.dim() > 0 else "buffer"
+                role = (
+                    "input" if self.phase == "loss" and tensor.dim() > 0 else "buffer"
+                )
         if role is None:
             role = "activation" if self.phase in ("forward", "loss") else "temporary"
         self.storages.append({"bytes": storage.nbytes(), "role": role})
@@ -237,51 +296,87 @@ class Recorder(TorchDispatchMode):
 
     def _tensor_id(self, tensor, is_output=False):
         storage = self._storage_id(tensor, is_output)
-        # Slices of one tensor, as q, k and v in one product's result, differ in where they begin.
-        key = (storage, tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset())
+        # Slices of one tensor, as q, k and v in one product's result, differ in where
+        # they begin.
+        key = (
+            storage,
+            tensor.dtype,
+            tensor.shape,
+            tensor.stride(),
+            tensor.storage_offset(),
+        )
         known = self._tensor_ids.get(key)
         if known is None:
             known = self._tensor_ids[key] = len(self.tensors)
-            self.tensors.append((storage, tensor.dtype, tuple(tensor.shape), tensor.stride()))
+            self.tensors.append(
+                (storage, tensor.dtype, tuple(tensor.shape), tensor.stride())
+            )
         return known
 
     def _current_layer(self):
-        if self.layer >= 0:  # autograd has just made a node for this operator, if its result has a gradient
-            self._layer_of_node.setdefault(torch.autograd._get_sequence_nr() - 1, self.layer)
+        # autograd has just made a node for this operator, if its result has a gradient
+        if self.layer >= 0:
+            self._layer_of_node.setdefault(
+                torch.autograd._get_sequence_nr() - 1, self.layer
+            )
             return self.layer
         node = torch._C._current_autograd_node()
         return -1 if node is None else self._layer_of_node.get(node._sequence_nr(), -1)
 
     def record_kernel(self, name, args):
-        """A kernel that is no operator of LibTorch, and writes to some of its arguments."""
+        """A kernel that is no operator of LibTorch, and writes to some of its
+        arguments.
+        """
         tensors = [self.without_memory(t) for t in args if isinstance(t, torch.Tensor)]
         for tensor in tensors:
             self.known.forget(tensor)
         if self.recording:
-            entry = {"name": f"triton::{name}", "inputs": [self._tensor_id(t) for t in tensors], "outputs": []}
+            entry = {
+                "name": f"triton::{name}",
+                "inputs": [self._tensor_id(t) for t in tensors],
+                "outputs": [],
+            }
             layer = self._current_layer()
-            self.ops.append({**entry, "phase": self.phase, **({"layer": layer} if layer >= 0 else {})})
+            self.ops.append(
+                {
+                    **entry,
+                    "phase": self.phase,
+                    **({"layer": layer} if layer >= 0 else {}),
+                }
+            )
 
     def _record(self, op, schema, args, kwargs, result):
         layer = self._current_layer()
-        outputs: List[Any] = []
+        outputs: list[Any] = []
         for value in result if isinstance(result, (list, tuple)) else [result]:
             if value is None or isinstance(value, (torch.Tensor, list, tuple)):
                 outputs.extend([None] if value is None else tensors_in(value))
         if schema.written:
             named = dict(zip(schema.arguments, args))
             named.update(kwargs)
-            outputs = [t for name in schema.written for t in tensors_in(named.get(name))]
+            outputs = [
+                t for name in schema.written for t in tensors_in(named.get(name))
+            ]
         values = list(args) + list(kwargs.values())
         if schema.name == "aten::copy_":
             values = values[1:]
-        if schema.name.startswith("aten::mkldnn_rnn_layer"):  # states have three axes, as those of other networks have
+        # states have three axes, as those of other networks have
+        if schema.name.startswith("aten::mkldnn_rnn_layer"):
             values[5:7] = [state.unsqueeze(0) for state in values[5:7]]
-        inputs = [t for v in values for t in tensors_in(v) if t.dim() > 0 or is_meta(t) or self.execute]
+        inputs = [
+            t
+            for v in values
+            for t in tensors_in(v)
+            if t.dim() > 0 or is_meta(t) or self.execute
+        ]
         entry = {
             "name": schema.name,
             "inputs": [i for t in inputs for i in self._tensor_ids_of(t)],
-            "outputs": [i for t in outputs for i in ([None] if t is None else self._tensor_ids_of(t, True))],
+            "outputs": [
+                i
+                for t in outputs
+                for i in ([None] if t is None else self._tensor_ids_of(t, True))
+            ],
             "phase": self.phase,
         }
         flags = {}
@@ -309,7 +404,9 @@ class Recorder(TorchDispatchMode):
         )
 
     def stand_in(self, tensor):
-        """A tensor without memory in place of one of the host. Tensors that share memory share it there, too."""
+        """A tensor without memory in place of one of the host. Tensors that share
+        memory share it there, too.
+        """
         if tensor.layout != torch.strided or tensor.is_nested:
             self.refuse_layout()
         storage = storage_of(tensor)
@@ -318,20 +415,38 @@ class Recorder(TorchDispatchMode):
             if key not in self._stand_ins:
                 made = torch.empty(storage.nbytes(), dtype=torch.uint8, device="meta")
                 self.set_role(made, self._role_on_host(tensor))
-                self._stand_ins[key] = (made, weakref.ref(storage, lambda _: self._stand_ins.pop(key, None)))
+                self._stand_ins[key] = (
+                    made,
+                    weakref.ref(storage, lambda _: self._stand_ins.pop(key, None)),
+                )
                 self.known.learn_storage(made, tensor)
                 self.places.put(made, tensor.device)
             whole = self._stand_ins[key][0]
             result = torch.empty(0, dtype=tensor.dtype, device="meta")
-            return result.set_(whole.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())
+            return result.set_(
+                whole.untyped_storage(),
+                tensor.storage_offset(),
+                tensor.size(),
+                tensor.stride(),
+            )
 
     def release(self, tensor):
-        """Forgets the stand-in of a tensor of the host, which nothing but the program holds from now on."""
+        """Forgets the stand-in of a tensor of the host, which nothing but the program
+        holds from now on.
+        """
         self._stand_ins.pop(storage_of(tensor)._cdata, None)
 
     def remove_memory(self, tensor):
-        """Lets a leaf of the host have no memory from now on, so that its gradient needs none."""
-        if self.on_host or is_meta(tensor) or tensor.layout != torch.strided or tensor.requires_grad or not tensor.is_leaf:
+        """Lets a leaf of the host have no memory from now on, so that its gradient
+        needs none.
+        """
+        if (
+            self.on_host
+            or is_meta(tensor)
+            or tensor.layout != torch.strided
+            or tensor.requires_grad
+            or not tensor.is_leaf
+        ):
             return
         made = self.stand_in(tensor)
         swap(tensor, made)
@@ -342,7 +457,9 @@ class Recorder(TorchDispatchMode):
         """An argument of an operator, with stand-ins for the tensors of the host in it."""
         if isinstance(value, torch.Tensor):
             return value if is_meta(value) or value.dim() == 0 else self.stand_in(value)
-        if isinstance(value, (list, tuple)) and any(isinstance(v, torch.Tensor) for v in value):
+        if isinstance(value, (list, tuple)) and any(
+            isinstance(v, torch.Tensor) for v in value
+        ):
             return [self.without_memory(v) for v in value]
         if isinstance(value, torch.device):
             return META
@@ -352,13 +469,21 @@ class Recorder(TorchDispatchMode):
         """A plausible value of a tensor that has none."""
         value: Any = False
         if tensor.dtype != torch.bool:
-            value = 1.0 if tensor.is_floating_point() else complex(1) if tensor.is_complex() else 1
+            value = (
+                1.0
+                if tensor.is_floating_point()
+                else complex(1)
+                if tensor.is_complex()
+                else 1
+            )
         self.note(f"a tensor's value; it is told {value}")
         return value
 
     def note_compiled(self):
         self.compiled = True
-        self.remark("torch.compile: the operators before fusion are recorded, and that the step is compiled")
+        self.remark(
+            "torch.compile: the operators before fusion are recorded, and that the step is compiled"
+        )
 
     def remark(self, what):
         if what not in self.remarks:
@@ -372,7 +497,9 @@ class Recorder(TorchDispatchMode):
             self.tell(f"{line}: asks for {what}")
 
     def _answered_on_host(self, op, schema, args, kwargs):
-        """The result of an operator that needs no device, in a tuple; None for all others."""
+        """The result of an operator that needs no device, in a tuple; None for all
+        others.
+        """
         if schema.name in ("aten::_local_scalar_dense", "aten::equal"):
             values = [self.known.value(t) for t in args]
             if all(v is not None for v in values):
@@ -392,8 +519,11 @@ class Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         if any(map(_executes_itself, types)):
             return NotImplemented
-        if _is_composite(op):  # in inference mode no autograd takes it apart, nor with nested tensors
-            if not self.execute and any(t.is_nested for value in args for t in tensors_in(value)):
+        # in inference mode no autograd takes it apart, nor with nested tensors
+        if _is_composite(op):
+            if not self.execute and any(
+                t.is_nested for value in args for t in tensors_in(value)
+            ):
                 self.refuse_layout()
             with self:
                 return op.decompose(*args, **kwargs)
@@ -409,7 +539,11 @@ class Recorder(TorchDispatchMode):
     def _run(self, op, args, kwargs):
         schema = _schema_of(op)
         result = op(*args, **kwargs)
-        if self.recording and not schema.view and not schema.name.startswith("profiler::"):
+        if (
+            self.recording
+            and not schema.view
+            and not schema.name.startswith("profiler::")
+        ):
             numbers = all(t.dim() == 0 for v in args for t in tensors_in(v))
             if not (numbers and self.phase == "optimizer"):
                 self._record(op, schema, args, kwargs, result)
@@ -424,9 +558,16 @@ class Recorder(TorchDispatchMode):
             return self._make(op, schema, args, kwargs)
         has_meta = any(is_meta(t) for t in tensors)
         device = kwargs.get("device")
-        if not has_meta and (device is None or device.type == "cpu") and not self._must_spare(schema, args):
-            return self._on_host(op(*args, **kwargs))  # the program computes on the host
-        answered = self._answered_on_host(op, schema, args, kwargs) if has_meta else None
+        if (
+            not has_meta
+            and (device is None or device.type == "cpu")
+            and not self._must_spare(schema, args)
+        ):
+            # the program computes on the host
+            return self._on_host(op(*args, **kwargs))
+        answered = (
+            self._answered_on_host(op, schema, args, kwargs) if has_meta else None
+        )
         if answered is not None:
             return answered[0]
         if schema.name == "aten::_to_copy":
@@ -437,7 +578,11 @@ class Recorder(TorchDispatchMode):
                     self.set_role(copy, self._role_on_host(source))
                 self.known.learn(copy, source.to(copy.dtype))
                 return copy
-            if device is not None and device.type == "cpu" and kwargs.get("dtype") in (None, source.dtype):
+            if (
+                device is not None
+                and device.type == "cpu"
+                and kwargs.get("dtype") in (None, source.dtype)
+            ):
                 copy = torch.empty_like(source)  # to the host
                 self.places.put(copy, HOST)
                 return copy
@@ -446,7 +591,10 @@ class Recorder(TorchDispatchMode):
                 self.set_role(args[0], "input")
                 self.known.forget(args[0])
             return args[0]
-        mapped, mapped_kwargs = self._map(args), {name: self.without_memory(v) for name, v in kwargs.items()}
+        mapped, mapped_kwargs = (
+            self._map(args),
+            {name: self.without_memory(v) for name, v in kwargs.items()},
+        )
         result = self._executed(op, mapped, mapped_kwargs)
         if isinstance(device, torch.device) and device != META:
             self.places.put(result, device)
@@ -461,17 +609,25 @@ class Recorder(TorchDispatchMode):
             self._record(op, schema, mapped, mapped_kwargs, result)
         elif self.compare is not None and not schema.view:
             self.compare(schema, result)
-        on_host = schema.in_place and isinstance(args[0], torch.Tensor) and not is_meta(args[0])
+        on_host = (
+            schema.in_place
+            and isinstance(args[0], torch.Tensor)
+            and not is_meta(args[0])
+        )
         return args[0] if on_host else result
 
     def _on_host(self, result):
         """Remembers that tensors were made here."""
         if self.spares_host:
-            for tensor in (part for made in tensors_in(result) for part in _parts(made)):
+            for tensor in (
+                part for made in tensors_in(result) for part in _parts(made)
+            ):
                 storage = storage_of(tensor)
                 key = storage._cdata
                 if not is_meta(tensor) and key not in self._made:
-                    self._made[key] = weakref.ref(storage, functools.partial(self._forget, key))
+                    self._made[key] = weakref.ref(
+                        storage, functools.partial(self._forget, key)
+                    )
         return result
 
     def _forget(self, key, _):
@@ -484,7 +640,9 @@ class Recorder(TorchDispatchMode):
         changed = next(tensors_in(args[0]), None)
         if changed is None or changed.dim() == 0:
             return False
-        return any(part.untyped_storage()._cdata not in self._made for part in _parts(changed))
+        return any(
+            part.untyped_storage()._cdata not in self._made for part in _parts(changed)
+        )
 
     def _role_on_host(self, tensor):
         key = storage_of(tensor)._cdata
@@ -497,7 +655,12 @@ class Recorder(TorchDispatchMode):
 
     def _executed(self, op, args, kwargs):
         try:
-            if op._overloadname.startswith("dtype") and op._opname in ("mm", "bmm", "addmm", "baddbmm"):
+            if op._overloadname.startswith("dtype") and op._opname in (
+                "mm",
+                "bmm",
+                "addmm",
+                "baddbmm",
+            ):
                 return _product_of_type(op, args, kwargs)
             result = op(*args, **kwargs)
         except (NotImplementedError, RuntimeError) as error:
@@ -510,7 +673,11 @@ class Recorder(TorchDispatchMode):
             raise CaptureError(_explained(op, reason)) from error
         if any(t.layout != torch.strided for t in tensors_in(result)):
             self.refuse_layout()
-        return _laid_out_by_cudnn(op, args, result) if op._opname.startswith("convolution") else result
+        return (
+            _laid_out_by_cudnn(op, args, result)
+            if op._opname.startswith("convolution")
+            else result
+        )
 
     def _make(self, op, schema, args, kwargs):
         """Executes an operator that makes a tensor of nothing."""
@@ -519,7 +686,9 @@ class Recorder(TorchDispatchMode):
         kwargs = {name: v for name, v in kwargs.items() if name != "pin_memory"}
         if schema.device and on_device:
             kwargs["device"] = META
-        elif schema.device and _elements(args) > (1 if self.recording and schema.random else _LARGEST_WITH_VALUES):
+        elif schema.device and _elements(args) > (
+            1 if self.recording and schema.random else _LARGEST_WITH_VALUES
+        ):
             kwargs = {**kwargs, "device": META}
         result = self._on_host(op(*args, **kwargs))
         if not on_device:
@@ -529,20 +698,30 @@ class Recorder(TorchDispatchMode):
             self.known.follow(op, args, kwargs, result)
         if self.recording and on_device and isinstance(result, torch.Tensor):
             self._record(op, schema, args, kwargs, result)
-        elif self.compare is not None and on_device and isinstance(result, torch.Tensor):
+        elif (
+            self.compare is not None and on_device and isinstance(result, torch.Tensor)
+        ):
             self.compare(schema, result)
         return result
 
 
 def _fourier_flops(name, source, axes, result):
-    """5 n log2 n of each complex transform of n numbers, half as many of a real one (Cooley and Tukey 1965)."""
+    """5 n log2 n of each complex transform of n numbers, half as many of a real one
+    (Cooley and Tukey 1965).
+    """
     whole = result if name.endswith("c2r") else source
     numbers = math.prod(whole.shape[axis] for axis in axes)
-    return (5 if name.endswith("c2c") else 2.5) * whole.numel() * math.log2(max(numbers, 1))
+    return (
+        (5 if name.endswith("c2c") else 2.5)
+        * whole.numel()
+        * math.log2(max(numbers, 1))
+    )
 
 
 def _product_of_type(op, args, kwargs):
-    """A product with a result of another type: PyTorch's rule for tensors without memory takes the type for a factor."""
+    """A product with a result of another type: PyTorch's rule for tensors without
+    memory takes the type for a factor.
+    """
     place = next(i for i, value in enumerate(args) if isinstance(value, torch.dtype))
     if "out" in kwargs:
         return kwargs["out"]
@@ -551,17 +730,27 @@ def _product_of_type(op, args, kwargs):
 
 
 def _laid_out_by_cudnn(op, args, result):
-    """aten/src/ATen/native/ConvUtils.h, cudnn_conv_suggest_memory_format(): channels-last if image or weight is."""
+    """aten/src/ATen/native/ConvUtils.h, cudnn_conv_suggest_memory_format():
+    channels-last if image or weight is.
+    """
     first = 1 if op._opname == "convolution_backward" else 0
     image, weight = args[first], args[first + 1]
-    formats = {torch._prims_common.suggest_memory_format(t) for t in (image, weight)} - {torch.contiguous_format}
+    formats = {
+        torch._prims_common.suggest_memory_format(t) for t in (image, weight)
+    } - {torch.contiguous_format}
     if not formats or torch.float64 in (image.dtype, weight.dtype):
         return result
     memory_format = formats.pop()
     if isinstance(result, torch.Tensor):
         return result.contiguous(memory_format=memory_format)
     *gradients, of_bias = result
-    return (*(None if t is None else t.contiguous(memory_format=memory_format) for t in gradients), of_bias)
+    return (
+        *(
+            None if t is None else t.contiguous(memory_format=memory_format)
+            for t in gradients
+        ),
+        of_bias,
+    )
 
 
 def _elements(args):
@@ -578,7 +767,11 @@ def _elements(args):
 def _explained(op, reason):
     name = op.name()
     place = user_line()
-    lacks_shapes = "meta" in reason.lower() or "fake" in reason.lower() or "data dependent" in reason.lower()
+    lacks_shapes = (
+        "meta" in reason.lower()
+        or "fake" in reason.lower()
+        or "data dependent" in reason.lower()
+    )
     if not lacks_shapes:
         return f"{place}: {name}: {reason}"
     if name.startswith("aten::"):

@@ -5,17 +5,17 @@ import contextlib
 import gc
 import os
 from types import TracebackType
-from typing import Callable, Optional, Type
+from typing import Callable, Optional
 
 import torch
 
-from perfpred._tables import Path
 from perfpred._capture import step_file
 from perfpred._capture.above import above_autograd
 from perfpred._capture.cuda import optimizers_of_cuda, pretended_cuda
 from perfpred._capture.hooks import Hooks
 from perfpred._capture.place import is_meta, swap
 from perfpred._capture.recorder import CaptureError, Recorder
+from perfpred._tables import Path
 
 __all__ = ["CaptureError", "Session", "capture"]
 
@@ -86,7 +86,9 @@ class Session:
 
     def document(self, batch_size=None):
         self.hooks.name_gradients()
-        return step_file.document(self.recorder, batch_size or self.hooks.batch_size, self.hooks)
+        return step_file.document(
+            self.recorder, batch_size or self.hooks.batch_size, self.hooks
+        )
 
 
 class capture:
@@ -95,15 +97,21 @@ class capture:
         with perfpred.capture("step.json"):
             train_step(model, batch)
 
-    The step runs on tensors without memory: it computes nothing, and parameters, buffers and optimizers are afterwards
+    The step runs on tensors without memory: it computes nothing, and parameters,
+        buffers and optimizers are afterwards
     as they were before.
 
-    path: the file, which appears whole or not at all; only if the step ends without an exception.
-    batch_size: default: the first size of the first tensor that a module is called with.
-    execute: run the step on tensors with values, for steps whose shapes depend on them. It changes the weights then.
-    tell: called with a line of text when the program asks for a value that does not exist.
+    path: the file, which appears whole or not at all; only if the step ends without an
+        exception.
+    batch_size: default: the first size of the first tensor that a module is called
+        with.
+    execute: run the step on tensors with values, for steps whose shapes depend on them.
+        It changes the weights then.
+    tell: called with a line of text when the program asks for a value that does not
+        exist.
 
-    Raises CaptureError if the step cannot be captured, OSError if the file cannot be written.
+    Raises CaptureError if the step cannot be captured, OSError if the file cannot be
+    written.
     """
 
     def __init__(
@@ -134,7 +142,10 @@ class capture:
         return self
 
     def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
     ) -> None:
         self.session.__exit__(kind, error, trace)
         document = None
@@ -147,7 +158,9 @@ class capture:
             step_file.write(self.path, document)
 
     def _remove_memory(self):
-        """Puts tensors without memory in the place of all parameters, buffers and states of optimizers."""
+        """Puts tensors without memory in the place of all parameters, buffers and
+        states of optimizers.
+        """
         recorder = self.session.recorder
         found = {}
         for thing in gc.get_objects():
@@ -162,7 +175,9 @@ class capture:
                     for value in state.values() if isinstance(state, dict) else ():
                         if isinstance(value, torch.Tensor) and value.dim() > 0:
                             found[id(value)] = value
-            elif issubclass(kind, torch.Tensor) and thing.requires_grad and thing.is_leaf:
+            elif (
+                issubclass(kind, torch.Tensor) and thing.requires_grad and thing.is_leaf
+            ):
                 found[id(thing)] = thing
         for tensor in found.values():
             if is_meta(tensor):
@@ -178,7 +193,9 @@ class capture:
                 swap(tensor, made)
             except RuntimeError as error:
                 self._restore()
-                raise CaptureError(f"a parameter is in use and cannot be replaced for the capture: {error}") from error
+                raise CaptureError(
+                    f"a parameter is in use and cannot be replaced for the capture: {error}"
+                ) from error
             recorder.swapped.append((tensor, made))
         for _, original in recorder.swapped:
             if original.grad is not None:

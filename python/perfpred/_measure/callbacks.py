@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks that measure the steps of others' training loops. They are made when they are asked for, since their base
-classes are in packages that perfpred does not need.
+"""Callbacks that measure the steps of others' training loops. They are made when they
+are asked for, since their base classes are in packages that perfpred does not need.
 """
 
 import importlib
@@ -8,8 +8,9 @@ from typing import Any
 
 
 def lightning_callback(measure, /, path, **options):
-    """A callback for the Trainer of Lightning: `Trainer(callbacks=[perfpred.measure.LightningCallback("runs.csv", ...)])`.
-    Its arguments are those of perfpred.measure; its `measured` is what that makes.
+    """A callback for the Trainer of Lightning:
+    `Trainer(callbacks=[perfpred.measure.LightningCallback("runs.csv", ...)])`. Its
+    arguments are those of perfpred.measure; its `measured` is what that makes.
     """
     base: Any
     try:
@@ -42,8 +43,10 @@ def lightning_callback(measure, /, path, **options):
 
 
 def trainer_callback(measure, /, path, **options):
-    """A callback for the Trainer of transformers: `Trainer(callbacks=[perfpred.measure.TrainerCallback("runs.csv", ...)])`.
-    Its arguments are those of perfpred.measure; its `measured` is what that makes. The Trainer does not tell its callbacks
+    """A callback for the Trainer of transformers:
+    `Trainer(callbacks=[perfpred.measure.TrainerCallback("runs.csv", ...)])`. Its
+    arguments are those of perfpred.measure; its `measured` is what that makes. The
+    Trainer does not tell its callbacks
     of an exception: then there is no row.
     """
     base: Any = importlib.import_module("transformers").TrainerCallback

@@ -4,7 +4,7 @@
 import collections.abc
 import contextlib
 import gc
-from typing import Any, Dict
+from typing import Any
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -14,7 +14,8 @@ from perfpred._capture.step_file import HALVES, SINGLE, precision_of
 from perfpred._measure.errors import MeasureError
 from perfpred._measure.fields import OPTIMIZERS
 
-_INPUTS = ("input_ids", "pixel_values", "inputs_embeds", "input_values")  # of transformers, which are called by names
+# of transformers, which are called by names
+_INPUTS = ("input_ids", "pixel_values", "inputs_embeds", "input_values")
 _PACKED = {"Linear4bit": "nf4", "Linear8bitLt": "int8"}  # layers of bitsandbytes
 
 
@@ -31,7 +32,9 @@ def tensors_in(value):
 
 @contextlib.contextmanager
 def replaced(kind, name, made):
-    """Puts made(original) in the place of a method, until the end or until it calls its second argument."""
+    """Puts made(original) in the place of a method, until the end or until it calls its
+    second argument.
+    """
     original = kind.__dict__[name]
     restore = lambda: setattr(kind, name, original)
     setattr(kind, name, made(original, restore))
@@ -42,13 +45,16 @@ def replaced(kind, name, made):
 
 
 def first_call(tell):
-    """Calls tell(module, args, kwargs) as the first module that has something to train is called; what that returns, if not
-    None, is called with the module's result. Later calls cost nothing: the method is the original one again.
+    """Calls tell(module, args, kwargs) as the first module that has something to train
+    is called; what that returns, if not None, is called with the module's result. Later
+    calls cost nothing: the method is the original one again.
     """
 
     def made(call, restore):
         def called(module, *args, **kwargs):
-            if torch.compiler.is_compiling() or not any(p.requires_grad for p in module.parameters()):
+            if torch.compiler.is_compiling() or not any(
+                p.requires_grad for p in module.parameters()
+            ):
                 return call(module, *args, **kwargs)
             restore()
             with_result = tell(module, args, kwargs)
@@ -63,7 +69,9 @@ def first_call(tell):
 
 
 class Found:
-    """Facts of the first step. What is not known is None; without a module most cannot be asked for."""
+    """Facts of the first step. What is not known is None; without a module most cannot
+    be asked for.
+    """
 
     def __init__(self):
         self.module: Any = None
@@ -87,7 +95,11 @@ class Found:
         with contextlib.ExitStack() as stack:
             stack.enter_context(first_call(self._note_call))
             stack.enter_context(replaced(torch.autocast, "__enter__", entered))
-            stack.callback(register_optimizer_step_post_hook(lambda o, *_: self._optimizers.append(o)).remove)
+            stack.callback(
+                register_optimizer_step_post_hook(
+                    lambda o, *_: self._optimizers.append(o)
+                ).remove
+            )
             yield
 
     def note_loader(self, loader):
@@ -106,23 +118,43 @@ class Found:
         if inputs is not None and inputs.dim() > 0:
             self.batch_size, self.input = inputs.shape[0], tuple(inputs.shape[1:])
             nhwc = inputs.dim() == 4 and not inputs.is_contiguous()
-            self.channels_last = nhwc and inputs.is_contiguous(memory_format=torch.channels_last)
+            self.channels_last = nhwc and inputs.is_contiguous(
+                memory_format=torch.channels_last
+            )
         return self._note_result
 
     def _note_result(self, result):
-        result = result.get("logits") if isinstance(result, collections.abc.Mapping) else getattr(result, "logits", result)
+        result = (
+            result.get("logits")
+            if isinstance(result, collections.abc.Mapping)
+            else getattr(result, "logits", result)
+        )
         # Of samples, or of the words of a sequence.
-        if isinstance(result, torch.Tensor) and 2 <= result.dim() <= 3 and result.shape[-1] > 1:
-            self.classes = result.shape[-1] if result.dim() == 2 or len(self.input or ()) == 1 else None
+        if (
+            isinstance(result, torch.Tensor)
+            and 2 <= result.dim() <= 3
+            and result.shape[-1] > 1
+        ):
+            self.classes = (
+                result.shape[-1]
+                if result.dim() == 2 or len(self.input or ()) == 1
+                else None
+            )
 
     def _parameters(self):
         return list(self.module.parameters())
 
     def optimizers(self):
-        """Those that update something of the network; before the first update all that could."""
+        """Those that update something of the network; before the first update all that
+        could.
+        """
         ours = {id(p) for p in self._parameters()}
-        of = lambda optimizer: (p for group in optimizer.param_groups for p in group["params"])
-        could = self._optimizers or [o for o in gc.get_objects() if issubclass(type(o), torch.optim.Optimizer)]
+        of = lambda optimizer: (
+            p for group in optimizer.param_groups for p in group["params"]
+        )
+        could = self._optimizers or [
+            o for o in gc.get_objects() if issubclass(type(o), torch.optim.Optimizer)
+        ]
         return [o for o in could if not _wraps(o) and any(id(p) in ours for p in of(o))]
 
     def trains(self):
@@ -142,7 +174,7 @@ class Found:
         return any(is_compiled(m) for m in self._modules())
 
     def _most_common_dtype(self):
-        sizes: Dict[torch.dtype, int] = {}
+        sizes: dict[torch.dtype, int] = {}
         for p in self._parameters():
             if p.is_floating_point():
                 sizes[p.dtype] = sizes.get(p.dtype, 0) + p.numel()
@@ -163,25 +195,41 @@ class Found:
         kinds = {_word(o) for o in self.optimizers()}
         if len(kinds) == 1 and kinds <= set(OPTIMIZERS):
             return kinds.pop()
-        found = ", ".join(sorted({type(o).__name__ for o in self.optimizers()})) or "none"
-        raise MeasureError(f"the optimizer is not known (found: {found}): say optimizer=..., one of {', '.join(OPTIMIZERS)}")
+        found = (
+            ", ".join(sorted({type(o).__name__ for o in self.optimizers()})) or "none"
+        )
+        raise MeasureError(
+            f"the optimizer is not known (found: {found}): say optimizer=..., one of {', '.join(OPTIMIZERS)}"
+        )
 
     def fields(self):
         """Of a workload, by column, as far as they are known and not usual."""
-        known = {"layout": "nhwc" if self.channels_last else "nchw", "precision": self.precision()}
+        known = {
+            "layout": "nhwc" if self.channels_last else "nchw",
+            "precision": self.precision(),
+        }
         if not self.trains():
             known["phases"] = "forward"
         dtype = self._most_common_dtype()
-        packed = {_PACKED[type(m).__name__] for m in self._modules() if type(m).__name__ in _PACKED}
+        packed = {
+            _PACKED[type(m).__name__]
+            for m in self._modules()
+            if type(m).__name__ in _PACKED
+        }
         if packed:
             known["weights"] = packed.pop()
         elif dtype in HALVES and HALVES[dtype] == known["precision"]:
             known["weights"] = known["precision"]
         if not any(o.defaults.get("fused") for o in self.optimizers()):
             known["optimizer_impl"] = "foreach"
-        if any(getattr(getattr(m, "config", None), "_attn_implementation", None) == "eager" for m in self._modules()):
+        if any(
+            getattr(getattr(m, "config", None), "_attn_implementation", None) == "eager"
+            for m in self._modules()
+        ):
             known["attention"] = "eager"
-        if any(getattr(m, "gradient_checkpointing", False) is True for m in self._modules()):
+        if any(
+            getattr(m, "gradient_checkpointing", False) is True for m in self._modules()
+        ):
             known["checkpoint"] = "all"
         if isinstance(self.loader, torch.utils.data.DataLoader):
             with contextlib.suppress(TypeError):  # a data set without a length
@@ -202,5 +250,11 @@ def _word(optimizer):
     name = type(optimizer).__name__.lower()
     defaults = optimizer.defaults
     if name == "sgd":
-        return "sgd" if not defaults.get("momentum") else "nesterov" if defaults.get("nesterov") else "momentum"
+        return (
+            "sgd"
+            if not defaults.get("momentum")
+            else "nesterov"
+            if defaults.get("nesterov")
+            else "momentum"
+        )
     return name.replace("pagedadamw8bit", "paged_adamw8bit")

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The step files that measured networks are named after, in a folder of graphs (docs/guides/capture.md)."""
+"""The step files that measured networks are named after, in a folder of graphs
+(docs/guides/capture.md).
+"""
 
 import contextlib
 import fcntl
@@ -18,11 +20,15 @@ _OF_SIZES = ("growth", "stride_growth")
 
 def is_step_file(network):
     """Whether a network is given as a file."""
-    return isinstance(network, os.PathLike) or (isinstance(network, str) and network.endswith(".json"))
+    return isinstance(network, os.PathLike) or (
+        isinstance(network, str) and network.endswith(".json")
+    )
 
 
 def read(path):
-    """The document of a step file, and the name of its network. Raises MeasureError for a file that is none."""
+    """The document of a step file, and the name of its network. Raises MeasureError for
+    a file that is none.
+    """
     try:
         with open(path, "rb") as file:
             digits = hashlib.sha256(file.read()).hexdigest()[:12]
@@ -30,14 +36,21 @@ def read(path):
     except OSError as error:
         raise MeasureError(f"{path}: {error.strerror}") from None
     except (CaptureError, ValueError):
-        raise MeasureError(f"{path}: is not a step file, as perfpred.capture writes them") from None
+        raise MeasureError(
+            f"{path}: is not a step file, as perfpred.capture writes them"
+        ) from None
 
 
 def layout(document):
-    """Of most bytes of the images that convolutions read, as perfpred has it of a step file."""
+    """Of most bytes of the images that convolutions read, as perfpred has it of a step
+    file.
+    """
     tensors, channels_last = document["tensors"], 0
     for op in document["ops"]:
-        if op["name"].partition("::")[2] != "convolution" or tensors[op["inputs"][1]]["sizes"][1] == 1:
+        if (
+            op["name"].partition("::")[2] != "convolution"
+            or tensors[op["inputs"][1]]["sizes"][1] == 1
+        ):
             continue
         image = tensors[op["inputs"][0]]
         sizes = image["sizes"]
@@ -47,11 +60,14 @@ def layout(document):
 
 
 def of_file(document, path, fields, batches, knows_no_tf32):
-    """The fields of a step whose network is a file: what the file decides is the file's.
+    """The fields of a step whose network is a file: what the file decides is the
+    file's.
 
-    batches: of the step; None: not known. knows_no_tf32: whatever is set, fp32 is what a CPU computes in.
+    batches: of the step; None: not known. knows_no_tf32: whatever is set, fp32 is what
+        a CPU computes in.
 
-    Raises MeasureError if the file is of another step: of another batch size, number of batches or precision.
+    Raises MeasureError if the file is of another step: of another batch size, number of
+    batches or precision.
     """
     size = int(fields["batch_size"])
     if size != document["batch_size"] and "other_batch_size" not in document:
@@ -61,11 +77,15 @@ def of_file(document, path, fields, batches, knows_no_tf32):
         )
     of_step = document.get("accumulate", document.get("batches", 1))
     if batches is not None and of_step != batches:
-        raise MeasureError(f"{path}: is a step of {of_step} batches, the loop's is one of {batches}")
+        raise MeasureError(
+            f"{path}: is a step of {of_step} batches, the loop's is one of {batches}"
+        )
     precision, found = document["precision"], fields["precision"]
     if "unknown" in (precision, found):
         precision = found if precision == "unknown" else precision
-    elif precision != found and not (knows_no_tf32 and {precision, found} <= set(step_file.SINGLE)):
+    elif precision != found and not (
+        knows_no_tf32 and {precision, found} <= set(step_file.SINGLE)
+    ):
         raise MeasureError(
             f"{path}: was captured in {precision}, and the loop computes in {found}; precision={precision!r} overrules that"
         )
@@ -74,30 +94,46 @@ def of_file(document, path, fields, batches, knows_no_tf32):
 
 def _check_alike(known, step):
     """Raises CaptureError if two documents of one batch size say different steps."""
-    if len(known["ops"]) != len(step["ops"]) or len(known["tensors"]) != len(step["tensors"]):
+    if len(known["ops"]) != len(step["ops"]) or len(known["tensors"]) != len(
+        step["tensors"]
+    ):
         raise CaptureError(f"{len(known['ops'])} and {len(step['ops'])} operators")
     for i, (op, other) in enumerate(zip(known["ops"], step["ops"])):
         if op != other:
-            raise CaptureError(f"they differ from operator {i} on: {op['name']} and {other['name']}")
+            raise CaptureError(
+                f"they differ from operator {i} on: {op['name']} and {other['name']}"
+            )
     for i, (tensor, other) in enumerate(zip(known["tensors"], step["tensors"])):
-        if any(tensor[key] != other[key] for key in ("sizes", "strides", "dtype", "storage", "role")):
+        if any(
+            tensor[key] != other[key]
+            for key in ("sizes", "strides", "dtype", "storage", "role")
+        ):
             raise CaptureError(f"they differ in tensor {i}")
 
 
 def _check_growth(document):
-    """Raises CaptureError where more than the batch grows: two widths of a network may execute the same operators."""
+    """Raises CaptureError where more than the batch grows: two widths of a network may
+    execute the same operators.
+    """
     for i, tensor in enumerate(document["tensors"]):
-        growth = [(g, size) for g, size in zip(tensor.get("growth", ()), tensor["sizes"]) if g]
+        growth = [
+            (g, size) for g, size in zip(tensor.get("growth", ()), tensor["sizes"]) if g
+        ]
         if tensor["role"] in _STATE and growth:
             raise CaptureError(f"tensor {i} is a {tensor['role']} of another size")
-        grows_with_batch = len(growth) < 2 and all(size == g * document["batch_size"] for g, size in growth)
+        grows_with_batch = len(growth) < 2 and all(
+            size == g * document["batch_size"] for g, size in growth
+        )
         if tensor["role"] == "input" and not grows_with_batch:
-            raise CaptureError(f"tensor {i} is an input whose samples have another size")
+            raise CaptureError(
+                f"tensor {i} is an input whose samples have another size"
+            )
 
 
 def joined(known, step):
-    """The document of a known step with that of a capture: `known` itself where it says the captured step, else both, for
-    all batch sizes. Raises CaptureError if they are different steps.
+    """The document of a known step with that of a capture: `known` itself where it says
+    the captured step, else both, for all batch sizes. Raises CaptureError if they are
+    different steps.
     """
     for key in ("precision", "accumulate", "batches", "compiled", "layers"):
         if known.get(key) != step.get(key):
@@ -107,7 +143,10 @@ def joined(known, step):
         _check_alike(known, step)
         return known
     single = dict(known)
-    single["tensors"] = [{k: v for k, v in tensor.items() if k not in _OF_SIZES} for tensor in known["tensors"]]
+    single["tensors"] = [
+        {k: v for k, v in tensor.items() if k not in _OF_SIZES}
+        for tensor in known["tensors"]
+    ]
     both = step_file.combine(single, step)
     if not is_general:
         _check_growth(both)
@@ -119,7 +158,9 @@ def joined(known, step):
 
 
 class Graphs:
-    """A folder of step files, `<digits>.json` each. Where there is `file`, it is the one that captures are joined with."""
+    """A folder of step files, `<digits>.json` each. Where there is `file`, it is the
+    one that captures are joined with.
+    """
 
     def __init__(self, folder, file=None):
         self.folder = folder
@@ -161,7 +202,9 @@ class Graphs:
         return name
 
     def _known(self):
-        """Paths, documents and names: of `file`, else of all files of the folder, those for all batch sizes first."""
+        """Paths, documents and names: of `file`, else of all files of the folder, those
+        for all batch sizes first.
+        """
         if self.file is not None:
             return [(self.file, *read(self.file))] if os.path.exists(self.file) else []
         found = []
@@ -173,8 +216,9 @@ class Graphs:
         return sorted(found, key=lambda one: "other_batch_size" not in one[1])
 
     def add(self, step):
-        """Keeps a captured step. Returns its document, for all batch sizes where the same step is known of another one; its
-        network's name; and the name that the same network had until now, or None.
+        """Keeps a captured step. Returns its document, for all batch sizes where the
+        same step is known of another one; its network's name; and the name that the
+        same network had until now, or None.
 
         Raises MeasureError if `file` is of another step.
         """
@@ -184,7 +228,9 @@ class Graphs:
                     document = joined(known, step)
                 except CaptureError as error:
                     if self.file is not None:
-                        raise MeasureError(f"{self.file}: is of another step: {error}; name another file") from None
+                        raise MeasureError(
+                            f"{self.file}: is of another step: {error}; name another file"
+                        ) from None
                     continue
                 if document is known:
                     return known, self._copied(path, name), None

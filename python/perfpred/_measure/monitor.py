@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What disturbs measurements on a device: the rules of docs/guides/timing.md, as src/torch/monitor has them. Everything is
-read, nothing is set; what the system does not tell is None.
+"""What disturbs measurements on a device: the rules of docs/guides/timing.md, as
+src/torch/monitor has them. Everything is read, nothing is set; what the system does not
+tell is None.
 """
 
 import collections
@@ -10,13 +11,14 @@ import multiprocessing
 import os
 import resource
 import time
-from typing import Deque, List, Optional, Tuple
+from typing import Optional
 
 import torch
 
 _LOST_PROCESSORS = 0.1
 _THROTTLED_SHARE = 0.05
-# The kernel samples who is busy a hundred times a second: over a tenth of a second that is off by a fifth of a core.
+# The kernel samples who is busy a hundred times a second: over a tenth of a second that
+# is off by a fifth of a core.
 _BUSY_SEC = 1.0
 _BUSY_PROCESSORS = 0.25
 
@@ -64,8 +66,10 @@ def _own_processes():
 
 
 def _cgroup_files():
-    """cpu.stat of the process's group and of those above it: a quota may be set at any level."""
-    files: List[str] = []
+    """cpu.stat of the process's group and of those above it: a quota may be set at any
+    level.
+    """
+    files: list[str] = []
     try:
         with open("/proc/self/cgroup") as groups:
             lines = groups.read().splitlines()
@@ -76,7 +80,12 @@ def _cgroup_files():
         if controllers and "cpu" not in controllers.split(","):
             continue
         while True:
-            file = "/sys/fs/cgroup" + ("/cpu" if controllers else "") + group.rstrip("/") + "/cpu.stat"
+            file = (
+                "/sys/fs/cgroup"
+                + ("/cpu" if controllers else "")
+                + group.rstrip("/")
+                + "/cpu.stat"
+            )
             if os.path.exists(file):
                 files.append(file)
             if group in ("", "/"):
@@ -102,9 +111,12 @@ class _Waits:
 
     def __init__(self):
         self._cgroups = _cgroup_files()
-        self._heat = glob.glob("/sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/core_throttle_count")
+        self._heat = glob.glob(
+            "/sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/core_throttle_count"
+        )
         self._last, self._time = self._counters(), time.monotonic()
-        self.known = bool(self._last[0])  # does the kernel count the time in the queue (CONFIG_SCHED_INFO)?
+        # does the kernel count the time in the queue (CONFIG_SCHED_INFO)?
+        self.known = bool(self._last[0])
 
     def _counters(self):
         threads = {}
@@ -119,9 +131,14 @@ class _Waits:
         return threads, sum(_throttled_sec(file) for file in self._cgroups), heat
 
     def read(self):
-        """(processors that others used while our threads were ready, whether heat or a quota slowed us down)"""
+        """(processors that others used while our threads were ready, whether heat or a
+        quota slowed us down)
+        """
         counters, now = self._counters(), time.monotonic()
-        (threads, throttled, heat), (before, throttled_before, heat_before) = counters, self._last
+        (threads, throttled, heat), (before, throttled_before, heat_before) = (
+            counters,
+            self._last,
+        )
         sec = now - self._time
         self._last, self._time = counters, now
         if sec <= 0:
@@ -133,13 +150,16 @@ class _Waits:
             waited += max(0.0, waited_sec - waited_before)
         # Where our threads used all processors, they waited for each other.
         lost = min(waited, max(0.0, usable_processors() * sec - ran)) / sec
-        return lost, heat > heat_before or (throttled - throttled_before) / sec > _THROTTLED_SHARE
+        return lost, heat > heat_before or (
+            throttled - throttled_before
+        ) / sec > _THROTTLED_SHARE
 
 
 def _busy_seconds():
     """Processor seconds since boot: of all processes, and of this program."""
     ticks = os.sysconf("SC_CLK_TCK")
-    line = first_line("/proc/stat")  # "cpu  user nice system idle iowait irq softirq steal ..."
+    # "cpu  user nice system idle iowait irq softirq steal ..."
+    line = first_line("/proc/stat")
     if line is None or ticks <= 0:
         return None
     fields = [float(x) for x in line.split()[1:9]]
@@ -155,7 +175,8 @@ def _busy_seconds():
 class _Nvml:
     """The driver's management library, where it is there."""
 
-    _SLOWDOWNS = 0x08 | 0x20 | 0x40 | 0x80  # by hardware, heat (software, hardware), power brake: nvmlClocksEventReasons
+    # by hardware, heat (software, hardware), power brake: nvmlClocksEventReasons
+    _SLOWDOWNS = 0x08 | 0x20 | 0x40 | 0x80
     _SM_CLOCK, _INSUFFICIENT_SIZE = 1, 7
 
     def __init__(self):
@@ -167,28 +188,52 @@ class _Nvml:
             self._library = None
 
     def _call(self, name, *arguments):
-        function = getattr(self._library, name, None) if self._library is not None else None
+        function = (
+            getattr(self._library, name, None) if self._library is not None else None
+        )
         return -1 if function is None else function(*arguments)
 
     def driver(self):
         text = ctypes.create_string_buffer(96)
-        known = self._call("nvmlSystemGetDriverVersion", text, ctypes.c_uint(len(text))) == 0
+        known = (
+            self._call("nvmlSystemGetDriverVersion", text, ctypes.c_uint(len(text)))
+            == 0
+        )
         return text.value.decode() if known else None
 
     def device(self, pci_bus_id):
         handle = ctypes.c_void_p()
-        found = self._call("nvmlDeviceGetHandleByPciBusId_v2", pci_bus_id.encode(), ctypes.byref(handle)) == 0
+        found = (
+            self._call(
+                "nvmlDeviceGetHandleByPciBusId_v2",
+                pci_bus_id.encode(),
+                ctypes.byref(handle),
+            )
+            == 0
+        )
         return handle if found else None
 
     def clock_mhz(self, device):
         mhz = ctypes.c_uint()
-        known = device is not None and self._call("nvmlDeviceGetClockInfo", device, self._SM_CLOCK, ctypes.byref(mhz)) == 0
+        known = (
+            device is not None
+            and self._call(
+                "nvmlDeviceGetClockInfo", device, self._SM_CLOCK, ctypes.byref(mhz)
+            )
+            == 0
+        )
         return float(mhz.value) if known else None
 
     def throttled(self, device):
         reasons = ctypes.c_ulonglong()
-        for name in ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"):
-            if device is not None and self._call(name, device, ctypes.byref(reasons)) == 0:
+        for name in (
+            "nvmlDeviceGetCurrentClocksEventReasons",
+            "nvmlDeviceGetCurrentClocksThrottleReasons",
+        ):
+            if (
+                device is not None
+                and self._call(name, device, ctypes.byref(reasons)) == 0
+            ):
                 return bool(reasons.value & self._SLOWDOWNS)
         return None
 
@@ -196,7 +241,9 @@ class _Nvml:
         count = ctypes.c_uint(0)
         if device is None:
             return None
-        answer = self._call("nvmlDeviceGetComputeRunningProcesses_v3", device, ctypes.byref(count), None)
+        answer = self._call(
+            "nvmlDeviceGetComputeRunningProcesses_v3", device, ctypes.byref(count), None
+        )
         return count.value if answer in (0, self._INSUFFICIENT_SIZE) else None
 
 
@@ -205,12 +252,18 @@ def pci_bus_id(device):
     known = torch.cuda.get_device_properties(device)
     if not hasattr(known, "pci_bus_id"):
         return None
-    return f"{known.pci_domain_id:08x}:{known.pci_bus_id:02x}:{known.pci_device_id:02x}.0"
+    return (
+        f"{known.pci_domain_id:08x}:{known.pci_bus_id:02x}:{known.pci_device_id:02x}.0"
+    )
 
 
-class Reading(collections.namedtuple("Reading", "clock_mhz throttled company disturbed")):
-    """throttled: slowed down, a GPU by heat or a power brake, now; a CPU meanwhile, by heat or the quota of a cgroup.
-    company: others hindered what is measured. disturbed: throttled; or, on a CPU, in company.
+class Reading(
+    collections.namedtuple("Reading", "clock_mhz throttled company disturbed")
+):
+    """throttled: slowed down, a GPU by heat or a power brake, now; a CPU meanwhile, by
+    heat or the quota of a cgroup.
+    company: others hindered what is measured. disturbed: throttled; or, on a CPU, in
+        company.
     """
 
 
@@ -219,13 +272,18 @@ class Monitor:
 
     def __init__(self, device):
         self._device = device
-        self.awaits_company = False  # a later reading will tell whether there is company, for all the time since the first
+        # a later reading will tell whether there is company, for all the time since the
+        # first
+        self.awaits_company = False
         if device.type == "cuda":
             self._nvml, bus = _Nvml(), pci_bus_id(device)
             self._gpu = None if bus is None else self._nvml.device(bus)
         else:
             self._waits = _Waits()
-            self._uses: Deque[Tuple[float, float, float]] = collections.deque()  # (time, busy, own) of the last second, the oldest first
+            # (time, busy, own) of the last second, the oldest first
+            self._uses: collections.deque[tuple[float, float, float]] = (
+                collections.deque()
+            )
 
     def driver(self):
         """Of a GPU."""
@@ -236,7 +294,9 @@ class Monitor:
             throttled = bool(self._nvml.throttled(self._gpu))
             # A container may hide all processes, this one included.
             company = (self._nvml.processes(self._gpu) or 0) > 1
-            return Reading(self._nvml.clock_mhz(self._gpu), throttled, company, throttled)
+            return Reading(
+                self._nvml.clock_mhz(self._gpu), throttled, company, throttled
+            )
         if self._waits.known:
             lost, throttled = self._waits.read()
             company = lost > _LOST_PROCESSORS
@@ -259,4 +319,7 @@ class Monitor:
             self.awaits_company = True
             return False
         others = (use[0] - busy - (use[1] - own)) / (now - then)
-        return others > max(0, usable_processors() - torch.get_num_threads()) + _BUSY_PROCESSORS
+        return (
+            others
+            > max(0, usable_processors() - torch.get_num_threads()) + _BUSY_PROCESSORS
+        )

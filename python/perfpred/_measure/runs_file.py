@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Appends rows to a runs.csv beside other writers, as RunRecorder of the C++ library does: the file itself is locked, a row
-is one write, and an unfinished last line goes to `<path>.torn`.
+"""Appends rows to a runs.csv beside other writers, as RunRecorder of the C++ library
+does: the file itself is locked, a row is one write, and an unfinished last line goes to
+`<path>.torn`.
 """
 
 import contextlib
@@ -14,7 +15,8 @@ import tempfile
 from perfpred._fields import WORKLOAD
 from perfpred._measure.errors import MeasureError
 
-# In the order of runs.csv (docs/formats.md). The rarer fields of a workload are in its key only where they are stated.
+# In the order of runs.csv (docs/formats.md). The rarer fields of a workload are in its
+# key only where they are stated.
 MANDATORY = (
     "timestamp_utc,framework,depth,base_filters,batch_size,epochs,params,epoch_times_json,avg_time_sec,images_per_sec,test_acc"
 ).split(",")
@@ -34,7 +36,9 @@ def _line(fields):
 
 
 def _open_locked(path):
-    """The file under its name, opened and locked. A writer may put another file there while one waits for the lock."""
+    """The file under its name, opened and locked. A writer may put another file there
+    while one waits for the lock.
+    """
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         try:
@@ -72,9 +76,14 @@ def _header(text, path):
         names = text[:end].decode("utf-8-sig", "replace").strip()
         if names:
             columns = next(csv.reader([names]))
-            columns = ["framework" if c == "tf_version" and "framework" not in columns else c for c in columns]
+            columns = [
+                "framework" if c == "tf_version" and "framework" not in columns else c
+                for c in columns
+            ]
             if missing := [name for name in MANDATORY if name not in columns]:
-                raise MeasureError(f"{path}: is no runs.csv: it has no column {missing[0]}")
+                raise MeasureError(
+                    f"{path}: is no runs.csv: it has no column {missing[0]}"
+                )
             return columns
     return None
 
@@ -111,19 +120,25 @@ def _check_writable(path):
 
 
 def _with_missing_columns(text, columns):
-    """The file with the columns that an older program did not write: empty fields behind its rows."""
+    """The file with the columns that an older program did not write: empty fields
+    behind its rows.
+    """
     missing = [name for name in COLUMNS if name not in columns]
     if not missing:
         return None
     lines = [line.rstrip(b"\r") for line in text.split(b"\n")]
     lines = [line for line in lines if line]
     names, fields = ("," + ",".join(missing)).encode(), b"," * len(missing)
-    return b"".join(line + (fields if i else names) + b"\n" for i, line in enumerate(lines))
+    return b"".join(
+        line + (fields if i else names) + b"\n" for i, line in enumerate(lines)
+    )
 
 
 def _replace(path, text, mode):
     path = os.path.realpath(path)
-    handle, temporary = tempfile.mkstemp(prefix=os.path.basename(path) + ".", suffix=".tmp", dir=os.path.dirname(path))
+    handle, temporary = tempfile.mkstemp(
+        prefix=os.path.basename(path) + ".", suffix=".tmp", dir=os.path.dirname(path)
+    )
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(text)
@@ -137,7 +152,9 @@ def _replace(path, text, mode):
 
 
 def rename_network(path, former, name):
-    """Gives the rows of a network another name; a file that is not there yet stays away. Raises MeasureError."""
+    """Gives the rows of a network another name; a file that is not there yet stays
+    away. Raises MeasureError.
+    """
     with _refusals_of(path):
         _rename_network(path, former, name)
 
@@ -149,7 +166,11 @@ def _rename_network(path, former, name):
             text = _read(fd)
             whole = text.rfind(b"\n") + 1
             columns = _header(text[:whole], path)
-            if columns is None or "network" not in columns or former.encode() not in text:
+            if (
+                columns is None
+                or "network" not in columns
+                or former.encode() not in text
+            ):
                 return
             at, lines, renamed = columns.index("network"), [], False
             for line in text[:whole].split(b"\n"):
@@ -166,8 +187,8 @@ def _rename_network(path, former, name):
 
 
 def append(path, row):
-    """Adds a row, a dictionary by column; what it lacks stays empty. Raises MeasureError; the file then holds what it held
-    before."""
+    """Adds a row, a dictionary by column; what it lacks stays empty. Raises
+    MeasureError; the file then holds what it held before."""
     with _refusals_of(path):
         _append(path, row)
 
@@ -185,7 +206,9 @@ def _append(path, row):
                     torn.flush()
                     os.fsync(torn.fileno())
                 os.ftruncate(fd, whole)
-            if columns is not None and (wider := _with_missing_columns(text[:whole], columns)):
+            if columns is not None and (
+                wider := _with_missing_columns(text[:whole], columns)
+            ):
                 _replace(path, wider, os.fstat(fd).st_mode)
                 continue
             line = _line([row.get(name, "") for name in columns or COLUMNS])
