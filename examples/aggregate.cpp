@@ -22,7 +22,7 @@ using namespace perfpred;
 struct Options {
   AggregateInputs inputs;
   cli::WorkloadOptions workload;
-  std::string out, rejected, partial;
+  std::string out, rejected;
   bool json = false;
 };
 
@@ -49,7 +49,7 @@ void add_facts(cli::Program& program, Options& options, CLI::Option* from) {
       [&options](const std::string& text) { options.inputs.facts.counted = parse_counted(text, "--counted"); },
       "what the steps of a TensorBoard file count: steps or epochs");
   std::vector<std::string> names = {"--config", "--params", "--env", "--counted"};
-  for (const WorkloadColumn& column : workload_columns()) names.push_back(cli::WorkloadOptions::option_of(column.name));
+  for (const WorkloadColumn& column : workload_columns()) names.push_back(option_of(column.name));
   for (const std::string& name : names) {
     program.get_option(name)->needs(from)->group("What a log (--from) does not say");
   }
@@ -69,23 +69,21 @@ int main(int argc, char** argv) {
                           .add_option("--from", options.inputs.from,
                                       "Log that other software wrote (repeated): " + training_log_formats())
                           ->type_name("FILE");
-  program.add_option("--merge", options.inputs.merge, "Partial aggregate to add (repeated)")->type_name("p.json");
   program
       .add_option("--label", options.inputs.label, "robust (default): a run whose epochs disagree is rejected; or mean")
       ->type_name("LABEL");
   program.add_option("--out", options.out, "Where the rows go (default: standard output)")->type_name("runs_agg.csv");
   program.add_option("--rejected", options.rejected, "Where the rejected runs go, with their reasons")
       ->type_name("rejected.csv");
-  program.add_option("--partial", options.partial, "Writes a partial aggregate, for --merge")->type_name("p.json");
+  for (const char* name : {"--merge", "--partial"}) program.add_refused(name, instead_of_parts);
   program
       .add_option("--runs-out", options.inputs.runs_out, "Where the runs of --from go, for perfpred-observe and others")
       ->type_name("runs.csv")
       ->needs(from);
-  program.lets_overwrite("--merge", "--partial");
   program.add_flag("--json", options.json, "Print one JSON document");
   add_facts(program, options, from);
   return program.run(argc, argv, [&options] {
-    if (options.rejected == "/dev/stdout" && options.out.empty() && options.partial.empty()) {
+    if (options.rejected == "/dev/stdout" && options.out.empty()) {
       throw InputError("--out is missing: the rejected runs go to standard output");
     }
     for (const SweptField& field : options.workload.fields()) {
@@ -95,13 +93,12 @@ int main(int argc, char** argv) {
     const Aggregator aggregator = aggregate(options.inputs, notes);
     for (const std::string& line : notes) fmt::print(stderr, "perfpred-aggregate: {}\n", line);
     const std::vector<AggregateRow> rows = aggregator.rows();
-    if (!options.partial.empty()) aggregator.write_partial(options.partial);
     if (!options.rejected.empty()) aggregator.write_rejected(options.rejected);
     if (!options.out.empty()) write_aggregate(options.out, rows);
     report(aggregator, rows);
     if (options.json) {
       write_json(aggregator, rows, [](std::string_view text) { fmt::print("{}", text); });
-    } else if (options.out.empty() && options.partial.empty() && options.inputs.runs_out.empty()) {
+    } else if (options.out.empty() && options.inputs.runs_out.empty()) {
       write_aggregate("/dev/stdout", rows);
     }
   });

@@ -77,6 +77,12 @@ class Program : public CLI::App {
   /// Lets `output` replace the file of `input`, or add to it.
   void lets_overwrite(const std::string& input, const std::string& output) { overwritten_ = {input, output}; }
 
+  /// An option that --help does not list: it is refused, and the message says what to use instead.
+  void add_refused(const std::string& name, const std::string& instead) {
+    const auto refuse = [=](const std::string&) { throw InputError(name + " is not an option: " + instead); };
+    add_option_function<std::string>(name, refuse)->group("");
+  }
+
   /// What to say when the body is done.
   void at_end(std::function<void()> say) { at_end_ = std::move(say); }
 
@@ -113,6 +119,7 @@ class Program : public CLI::App {
   [[nodiscard]] std::string help_json() const {
     nlohmann::ordered_json options = nlohmann::ordered_json::array();
     for (const CLI::Option* option : get_options()) {
+      if (option->get_group().empty()) continue;
       std::vector<std::string> names;
       for (const std::string& name : option->get_snames()) names.push_back("-" + name);
       for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
@@ -183,15 +190,15 @@ class Program : public CLI::App {
   void check_outputs() const {
     std::map<std::string, std::string> written;  // by file, the option
     for (const char* name :
-         {"--out", "--rejected", "--partial", "--runs-out", "--features-out", "--layers-out", "--ops", "--log-file"}) {
+         {"--out", "--rejected", "--runs-out", "--features-out", "--layers-out", "--ops", "--log-file"}) {
       for (const std::string& file : files(name)) {
         const auto [first, is_new] = written.emplace(file, name);
         if (!is_new && file != "/dev/null") throw InputError(first->second + " and " + name + " are the same file");
       }
     }
-    for (const char* name : {"--runs", "--from", "--runs-agg", "--measured", "--merge", "--configs", "--grid",
-                             "--split", "--layers", "--steps-train", "--model", "--prior", "--step", "--device-file",
-                             "--op-rules", "--pt2", "--init", "--resume", "report"}) {
+    for (const char* name :
+         {"--runs", "--from", "--runs-agg", "--measured", "--configs", "--grid", "--split", "--layers", "--steps-train",
+          "--model", "--prior", "--step", "--device-file", "--op-rules", "--init", "--resume", "report"}) {
       for (const std::string& file : files(name)) {
         const auto output = written.find(file);
         if (output == written.end() || !std::filesystem::is_regular_file(file)) continue;

@@ -2,8 +2,6 @@
 // Measures training runs: a sweep of configurations, one row of runs.csv and one log for each.
 #include <perfpred/run.h>
 #include <perfpred/torch/collector.h>
-#include <perfpred/torch/exported_network.h>
-#include <perfpred/torch/trace.h>
 
 #include <fmt/format.h>
 
@@ -16,7 +14,6 @@
 
 #include "cli.h"
 #include "graphs_option.h"
-#include "library_option.h"
 #include "measuring.h"
 #include "progress.h"
 #include "runs/run_log.h"
@@ -68,11 +65,6 @@ void summarise(const CollectResult& result) {
     fmt::print(stderr, "perfpred-collect: warning: {}{}\n", result.set_aside.front(),
                result.set_aside.size() > 1 ? fmt::format(" (and {} more)", result.set_aside.size() - 1) : "");
   }
-  if (!result.without_graph.empty()) {
-    fmt::print(stderr,
-               "perfpred-collect: warning: no graph of the network is written, so that only its times are known: {}\n",
-               result.without_graph);
-  }
   std::string measured = fmt::format("{} measured", result.done);
   if (result.untrusted > 0) measured += fmt::format(" ({} of them untrusted: disturbed)", result.untrusted);
   fmt::print(stderr, "{}, {} there already, {} failed, {} left\n", measured, result.skipped, result.failed,
@@ -88,7 +80,6 @@ struct Request {
   CollectOptions options;
   cli::WorkloadOptions asked;
   std::string configs, timing = "epochs", train_images = "50000", model;
-  std::vector<std::string> libraries;
   std::size_t suggested = 0;
   bool json = false;
   const CLI::Option *epochs_option = nullptr, *batch_option = nullptr, *images_option = nullptr;
@@ -96,9 +87,6 @@ struct Request {
   void add_to(cli::Program& program) {
     asked.add_lists_to(program, {"train_images", "device", "threads"});
     batch_option = program.get_option("--batch-size");
-    program.add_option("--pt2", options.pt2, "file of torch.export.save(), instead of --network")
-        ->excludes(program.get_option("--network"), program.get_option("--attention"));
-    cli::add_library_option(program, libraries);
     cli::add_graphs_options(program);
     options.runs_csv = "runs.csv";
     options.log_dir = "logs";
@@ -135,11 +123,6 @@ struct Request {
   [[nodiscard]] std::vector<Workload> workloads() const {
     Workload base;  // without what has no default
     base.network = "cifar_cnn";
-    if (!options.pt2.empty()) {
-      const std::string note = StepTracer::pt2(options.pt2).note();
-      if (!note.empty()) fmt::print(stderr, "perfpred-collect: warning: {}\n", note);
-      base = pt2_workload(options.pt2);
-    }
     base.batch_size = 0;
     if (configs.empty() && batch_option->empty()) throw InputError("--batch-size is missing");
     std::vector<SweptField> fields = asked.fields();
@@ -170,7 +153,6 @@ int main(int argc, char** argv) {
     if (request.options.timing == Timing::steps && !request.epochs_option->empty()) {
       throw InputError("--epochs goes with --timing epochs: --timing steps trains no whole epoch");
     }
-    for (const std::string& library : request.libraries) load_operators(library);
     std::vector<Workload> workloads = request.workloads();
     Collector collector(request.options);
     if (request.suggested > 0) workloads = suggested_runs(collector, workloads, request.model, request.suggested);

@@ -30,7 +30,7 @@ inline CLI::Option* add_op_rules_option(Program& program) {
 inline std::vector<CLI::Option*> add_graphs_options(Program& program) {
   auto* graphs = program.add_option_function<std::string>(
       "--graphs", [](const std::string& folder) { add_graphs(folder); },
-      "folder of step files: <digits>.json is the network with these digits (step:, pt2:), <model>.json "
+      "folder of step files: <digits>.json is the network with these digits (step:), <model>.json "
       "a model of a table of steps; or one step file");
   return {graphs, add_op_rules_option(program)};
 }

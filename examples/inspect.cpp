@@ -18,8 +18,7 @@ namespace {
 /// The steps in a step file. The request gets the batch size that was captured.
 NetworkSteps steps_of_file(const StepFile& file, cli::StepRequest& request) {
   for (const SweptField& field : request.fields.fields()) {
-    throw InputError(
-        fmt::format("{} is for --network: a step file has its own", cli::WorkloadOptions::option_of(field.name)));
+    throw InputError(fmt::format("{} is for --network: a step file has its own", option_of(field.name)));
   }
   if (!request.inputs.empty()) throw InputError("--input is for --network: a step file has its own");
   if (request.batch_option->count() == 0) request.batch_size = file.batch_size();
@@ -68,7 +67,8 @@ int main(int argc, char** argv) {
                        "perfpred-inspect --network resnet50 --batch-size 32 --device T4");
   cli::StepRequest request;
   std::string file, layer;
-  auto* network = request.add_to(program, false);
+  request.add_to(program, true);
+  CLI::Option* network = program.get_option("--network");
   program.add_option("--step", file, "a step that perfpred.capture recorded")
       ->excludes(network)
       ->excludes(program.get_option("--config"));

@@ -11,8 +11,7 @@ namespace perfpred::cli {
 
 /// --loss and --loss-sum. @param kind  gets the name of the kind, to be parsed
 inline void add_loss_options(Program& program, std::string& kind, Loss& loss) {
-  program.add_option("--loss", kind, "cross_entropy, mse or bce_with_logits; a network may return its own instead")
-      ->capture_default_str();
+  program.add_option("--loss", kind, "cross_entropy, mse or bce_with_logits")->capture_default_str();
   program.add_flag("--loss-sum", loss.sum, "sum the loss over its elements instead of taking their mean");
 }
 

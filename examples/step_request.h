@@ -33,16 +33,18 @@ struct StepRequest {
   bool json = false, layers = false;
   CLI::Option* batch_option = nullptr;
 
-  /// @returns the option --network
-  /// @param traced  whether the step is what LibTorch trains: fields that are only predicted have no option
-  CLI::Option* add_to(Program& program, bool traced) {
+  /// @param of_zoo  whether the networks of the zoo may be named, with all of their fields
+  void add_to(Program& program, bool of_zoo) {
     batch_option = program.add_option("--batch-size", batch_size, "samples a step")->capture_default_str();
-    program.add_option("--input", inputs, "one sample, as 3x224x224, or a sequence length; default: the network's own")
+    program
+        .add_option("--input", inputs,
+                    of_zoo ? "one sample, as 3x224x224, or a sequence length; default: the network's own"
+                           : "one sample: 3x224x224, a sequence length, or scalar, a class; several joined by commas")
         ->delimiter(',');
     std::set<std::string_view> without = {"batch_size", "input",   "train_images", "layout",   "cuda_graph",
                                           "device",     "threads", "compiled",     "software", "loader"};
     for (const WorkloadColumn& column : workload_columns()) {
-      if (traced && column.only_predicted) without.insert(column.name);
+      if (!of_zoo && column.name != "optimizer" && column.name != "precision") without.insert(column.name);
     }
     fields.add_to(program, without);
     device_file.add_to(program)->needs(
@@ -50,15 +52,16 @@ struct StepRequest {
     program.add_flag("--layers", layers, "each layer's output, parameters, FLOPs and bytes, too");
     program.add_option("--ops", ops, "write the operators to this CSV");
     auto* folder = program.add_option("--tables", tables, "write models.csv and batches.csv into this folder");
-    program.add_option("--networks", networks, "networks of the tables, joined by commas; default: the one given")
-        ->delimiter(',')
-        ->needs(folder);
+    if (of_zoo) {
+      program.add_option("--networks", networks, "networks of the tables, joined by commas; default: the one given")
+          ->delimiter(',')
+          ->needs(folder);
+    }
     program
         .add_option("--batch-sizes", batch_sizes, "batch sizes of the tables, joined by commas; default: the one given")
         ->delimiter(',')
         ->needs(folder);
     program.add_flag("--json", json, "one JSON document on stdout");
-    return program.get_option("--network");
   }
 
   [[nodiscard]] std::string network() const { return text_of("network", ""); }
@@ -71,10 +74,10 @@ struct StepRequest {
   /// Writes the requested tables and prints the step.
   /// @param own        the network or file of the request, if it names one
   /// @param precision  of its step
-  /// @param of_zoo     gives the steps of a network of the zoo
+  /// @param of_zoo     gives the steps of a network of the zoo, where --networks may name one
   /// @throws InputError also for an option that has no effect in this request
   void answer(const std::optional<NetworkSteps>& own, Precision precision,
-              const std::function<NetworkSteps(const Workload& workload)>& of_zoo) const {
+              const std::function<NetworkSteps(const Workload& workload)>& of_zoo = {}) const {
     refuse_idle_options(own.has_value());
     if (!tables.empty()) write_tables(own, of_zoo);
     if (own) show(*own, precision);

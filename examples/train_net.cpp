@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains, evaluates or profiles a network.
-#include <perfpred/torch/exported_network.h>
 #include <perfpred/torch/net_trainer.h>
 
 #include <fmt/format.h>
@@ -8,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cli.h"
-#include "library_option.h"
 #include "loss_options.h"
 #include "measuring.h"
 #include "text/json.h"
@@ -21,14 +19,10 @@ using nlohmann::ordered_json;
 struct Request {
   TrainNetOptions options;
   std::string loss = "cross_entropy", optimizer = "nesterov", precision, layout = "nchw";
-  std::vector<std::string> libraries;
   bool amp = false, json = false;
 
   void add_to(cli::Program& program) {
-    CLI::Option* network =
-        program.add_option("--network", options.network, "a CNN of the zoo (default cifar_resnet18)");
-    program.add_option("--pt2", options.pt2, "a file of torch.export.save() instead")->excludes(network);
-    cli::add_library_option(program, libraries);
+    program.add_option("--network", options.network, "a CNN of the zoo (default cifar_resnet18)");
     add_data_options(program);
     program.add_option("--batch-size", options.batch_size, "default 128");
     program.add_flag("--amp", amp, "the same as --precision fp16");
@@ -117,9 +111,9 @@ ordered_json document_of(const TrainNetResult& result) {
                       {"data_wait_share", e.data_wait_share},
                       {"data_bound", e.data_bound},
                       {"train_loss", e.train_loss},
-                      {"train_acc", or_null(e.train_acc)},
+                      {"train_acc", e.train_acc},
                       {"val_loss", e.val_loss},
-                      {"val_acc", or_null(e.val_acc)}});
+                      {"val_acc", e.val_acc}});
   }
   return {{"device", result.device},
           {"epochs", epochs},
@@ -140,7 +134,6 @@ int main(int argc, char** argv) {
   return program.run(argc, argv, [&] {
     const TrainNetOptions options = request.parsed();
     cli::stop_on_signals();
-    for (const std::string& library : request.libraries) load_operators(library);
     const TrainNetResult result = train_net(
         options, [](const std::string& line) { fmt::print(stderr, "{}\n", line); }, cli::interrupted);
     if (request.json) fmt::print("{}\n", document_of(result).dump(2));

@@ -4,13 +4,13 @@
 #include <perfpred/op_graph.h>
 #include <perfpred/step_file.h>
 
-#include <algorithm>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli.h"
+#include "tools/answer_text.h"
 #include "tools/json_request.h"
 #include "tools/own_gpu.h"
 #include "tools/workload_sweep.h"
@@ -68,12 +68,6 @@ class WorkloadOptions {
 
   /// add_step_fields() to those given. @throws InputError as it does
   void take(const StepFile& file, std::string_view swept) { add_step_fields(fields_, file, swept); }
-
-  [[nodiscard]] static std::string option_of(std::string_view field) {
-    std::string option = fmt::format("--{}", field);
-    std::replace(option.begin(), option.end(), '_', '-');
-    return option;
-  }
 
   /// The fields that are given.
   [[nodiscard]] const std::vector<SweptField>& fields() const { return fields_; }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Captures the training loops in scripts/loops, which are written after the documentation of others' packages.
 
-    scripts/capture_zoo.py --loops --inspect build/release/bin/perfpred-inspect --out docs/results/loops_table.md [NAME...]
+    scripts/capture_zoo.py --loops --inspect build/release/bin/perfpred-inspect --out data/tables/capture_loops.csv [NAME...]
 
 Needs scripts/loops/requirements.txt. Loops whose name ends in an underscore and a version, and those that are `also for`
 it in their first lines, run where that version is installed, too. Nothing is downloaded. Each loop runs in a process of its
@@ -9,6 +9,7 @@ own, forked after the packages were imported: seconds are those of the capture.
 """
 
 import contextlib
+import csv
 import importlib
 import importlib.metadata
 import importlib.util
@@ -38,7 +39,7 @@ def _captured(script, out, log):
             with open(log, "w") as said:
                 os.dup2(said.fileno(), 1)
                 os.dup2(said.fileno(), 2)
-            code = importlib.import_module("perfpred.capture.__main__").main([str(script), "--out", out])
+            code = importlib.import_module("perfpred._capture.command").main([str(script), "--out", out])
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -96,34 +97,22 @@ def main(inspect, out, names):
             if chosen and script.stem != "loops_common" and _fits_here(script):
                 rows.append(row(script, inspect, folder))
                 print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
-    with open(out, "w", encoding="utf-8") as file:
-        file.write(_table(rows))
+    print(", ".join(_versions()))
+    with open(out, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([COLUMNS, *map(_cells, rows)])
     return 1 if any("failed" in r for r in rows) else 0
 
 
-def _table(rows):
-    versions = [f"{p} {importlib.metadata.version(p)}" for p in (*PACKAGES, "keras") if importlib.util.find_spec(p) is not None]
-    captured = [r for r in rows if "failed" not in r]
-    text = f"""# Training loops of other people's packages, captured
+COLUMNS = ("transformers", "loop", "after", "operators", "unknown_ops", "batches", "gflop", "peak_mb", "capture_sec", "failed")
 
-Look up whether a loop like yours can be [captured](../guides/capture.md), or capture these again (needs the packages of
-`scripts/loops/requirements.txt`, and `pip install ./python`):
 
-    python3 scripts/capture_zoo.py --loops --inspect build/release/bin/perfpred-inspect --out table.md
+def _versions():
+    return [f"{p} {importlib.metadata.version(p)}" for p in (*PACKAGES, "keras") if importlib.util.find_spec(p) is not None]
 
-{len(captured)} of {len(rows)} loops were captured, with {", ".join(versions)}. Networks are small. Seconds are without the import of
-packages.
 
-| loop | | operators | batches a step | GFLOP | peak MB | seconds |
-|---|---|---|---|---|---|---|
-"""
-    for r in rows:
-        if "failed" in r:
-            text += f"| {r['name']} | {r['what']} | not captured: {r['failed']} | | | | |\n"
-            continue
-        unknown = f" unknown: {r['unknown']}" if r["unknown"] else ""
-        text += (
-            f"| {r['name']} | {r['what']} | {r['ops']}{unknown} | {r['batches']} | {r['gflop']:.3g} | {r['peak']:.1f} "
-            f"| {r['seconds']:.1f} |\n"
-        )
-    return text
+def _cells(r):
+    transformers = importlib.metadata.version("transformers") if importlib.util.find_spec("transformers") else ""
+    named = (transformers, r["name"], r["what"].removesuffix(" (also for transformers 4)"))
+    if "failed" in r:
+        return (*named, *[""] * 6, r["failed"])
+    return (*named, r["ops"], r["unknown"], r["batches"], f"{r['gflop']:.3g}", f"{r['peak']:.1f}", f"{r['seconds']:.1f}", "")

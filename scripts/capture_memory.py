@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the peak memory of captured steps with what LibTorch allocates while this CPU executes them.
 
-    scripts/capture_memory.py --inspect build/release/bin/perfpred-inspect --out docs/results/capture_memory_table.md [NAME...]
+    scripts/capture_memory.py --inspect build/release/bin/perfpred-inspect --out data/tables/capture_memory.csv [NAME...]
 
 Needs torchvision, timm, transformers and diffusers; weights are random, nothing is downloaded. The networks are some of those of
 scripts/capture_zoo.py, each trained for a step (SGD with momentum) that is measured, captured without memory, and
@@ -10,6 +10,7 @@ captured while it is executed.
 """
 
 import argparse
+import csv
 import json
 import os
 import subprocess
@@ -78,35 +79,19 @@ def row(name, make, data, inspect):
     return name, peak, estimated(inspect, step, execute=False), estimated(inspect, step, execute=True)
 
 
-def table(rows):
-    def worst(column):
-        return max(abs(r[column] / r[1] - 1) for r in rows)
+COLUMNS = ("network", "measured_mb", "captured_mb", "executed_mb")
 
-    text = f"""# Peak memory of captured networks
 
-See how well perfpred estimates the memory of captured networks, or measure again
-(needs torch, torchvision, timm, transformers and diffusers of Python, and `pip install ./python`):
-
-    python3 scripts/capture_memory.py --inspect build/release/bin/perfpred-inspect --out table.md resnet50
-
-Each row is the peak of a training step (batch {capture_zoo.BATCH}, SGD with momentum) of one of {len(rows)} networks of torchvision, timm and
-transformers: measured, from the allocations that LibTorch {torch.__version__.partition("+")[0]} reports to `torch.profiler` on a CPU with {torch.get_num_threads()} threads, and estimated
-by `perfpred-inspect --step step.json --device cpu`. They differ by at most {100 * worst(2):.2f} % for steps captured without memory, {100 * worst(3):.2f} % for
-steps captured while they were executed (`execute=True`). Without memory, attention is recorded as a GPU executes it.
-
-| network | measured MB | captured MB | ratio | executed MB | ratio |
-|---|---|---|---|---|---|
-"""
-    for name, peak, without, executed in rows:
-        text += f"| {name} | {peak / 1e6:.2f} | {without / 1e6:.2f} | {without / peak:.4f} "
-        text += f"| {executed / 1e6:.2f} | {executed / peak:.4f} |\n"
-    return text
+def print_worst(rows):
+    for column, how in ((2, "captured without memory"), (3, "captured while they were executed")):
+        worst = max(abs(r[column] / r[1] - 1) for r in rows)
+        print(f"steps {how}: at most {100 * worst:.2f} % off")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--inspect", default="build/release/bin/perfpred-inspect")
-    parser.add_argument("--out", default="docs/results/capture_memory_table.md")
+    parser.add_argument("--out", default="data/tables/capture_memory.csv")
     parser.add_argument("names", nargs="*", help="only networks whose name holds one of these")
     options = parser.parse_args()
     torch.set_num_threads(os.cpu_count())  # as many as --device cpu counts with
@@ -115,8 +100,11 @@ def main():
         if name in NETWORKS and (not options.names or any(wanted in name for wanted in options.names)):
             rows.append(row(name, make, data, options.inspect))
             print(*rows[-1], *(f"{estimate / rows[-1][1]:.4f}" for estimate in rows[-1][2:]), flush=True)
-    with open(options.out, "w", encoding="utf-8") as out:
-        out.write(table(rows))
+    print_worst(rows)
+    with open(options.out, "w", encoding="utf-8", newline="") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows((name, *(f"{peak / 1e6:.2f}" for peak in peaks)) for name, *peaks in rows)
 
 
 if __name__ == "__main__":

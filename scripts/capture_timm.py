@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 
 import perfpred
-from perfpred.capture.session import Session
+from perfpred._capture.session import Session
 
 BATCH_SIZES = (2, 4)
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Captures a training step of networks of torchvision, timm, transformers and NVIDIA and compares the counts.
 
-    scripts/capture_zoo.py --inspect build/release/bin/perfpred-inspect --out docs/results/capture_table.md [NAME...]
+    scripts/capture_zoo.py --inspect build/release/bin/perfpred-inspect --out data/tables/capture_zoo.csv [NAME...]
 
 Needs torchvision, timm, transformers and diffusers; weights are random, nothing is downloaded. Each network is trained for a step
 of batch 2 (SGD with momentum), captured without memory, and counted by perfpred-inspect. torch's FlopCounterMode counts
@@ -10,6 +10,7 @@ the same step; it knows no causal attention, so attention is compared without ha
 """
 
 import argparse
+import csv
 import json
 import math
 import os
@@ -23,7 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, 
 
 import capture_loops
 import perfpred
-from perfpred.capture.session import Session
+from perfpred._capture.session import Session
 
 BATCH = 2
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -332,13 +333,10 @@ def row(name, make, data, inspect, folder):
     )
     theirs = counted_by_torch(model, arguments, options)
     products = ours["conv_matmul_flops"] + causal
-    note = ""
-    if not is_equal(products, theirs):
-        with_groups = counted_by_torch(
-            model, arguments, options, {torch.ops.aten.convolution_backward: _gradient_flops}
-        )
-        if is_equal(products, with_groups):
-            note = "FlopCounterMode takes gradients of grouped convolutions for those of whole ones; with groups it counts the same"
+    equal = is_equal(products, theirs)
+    with_groups = equal or is_equal(
+        products, counted_by_torch(model, arguments, options, {torch.ops.aten.convolution_backward: _gradient_flops})
+    )
     params = sum(p.numel() for p in model.parameters() if p.requires_grad)
     return {
         "name": name,
@@ -348,8 +346,8 @@ def row(name, make, data, inspect, folder):
         "gflop": ours["flops"] / 1e9,
         "products": products / 1e9,
         "torch": theirs / 1e9,
-        "equal": is_equal(products, theirs),
-        "note": note,
+        "equal": equal,
+        "with_groups": with_groups,
         "peak": ours["memory"]["peak_bytes"] / 1e6,
         "unknown": " ".join(f"{u['name']} ({u['count']})" for u in ours["unknown_ops"]),
         "seconds": seconds,
@@ -372,7 +370,7 @@ def flops_of_attention(content, op):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--inspect", default="build/release/bin/perfpred-inspect")
-    parser.add_argument("--out", default="docs/results/capture_table.md")
+    parser.add_argument("--out", default="data/tables/capture_zoo.csv")
     parser.add_argument("names", nargs="*", help="only networks whose name holds one of these")
     parser.add_argument("--loops", action="store_true", help="the training loops in scripts/loops instead")
     options = parser.parse_args()
@@ -385,43 +383,30 @@ def main():
                 continue
             rows.append(row(name, make, data, options.inspect, folder))
             print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
-    with open(options.out, "w", encoding="utf-8") as out:
-        out.write(table(rows))
+    print_summary(rows)
+    with open(options.out, "w", encoding="utf-8", newline="") as out:
+        csv.writer(out, lineterminator="\n").writerows([COLUMNS, *map(cells, rows)])
     return 0
 
 
-def table(rows):
+# FlopCounterMode counts the gradients of a grouped convolution as if it had one group, and ignores causal masks: so do
+# products_gflop; step_gflop counts half for causal attention, and all other operators.
+COLUMNS = ("network", "operators", "unknown_ops", "params", "module_params", "products_gflop", "flop_counter_gflop",
+           "is_equal_with_groups", "step_gflop", "peak_mb", "capture_sec", "failed")
+
+
+def cells(r):
+    if "failed" in r:
+        return (r["name"], *[""] * (len(COLUMNS) - 2), r["failed"])
+    return (r["name"], r["ops"], r["unknown"], r["params"], r["params_torch"], f"{r['products']:.6g}", f"{r['torch']:.6g}",
+            int(r["with_groups"] and not r["equal"]), f"{r['gflop']:.6g}", f"{r['peak']:.1f}", f"{r['seconds']:.1f}", "")
+
+
+def print_summary(rows):
     good = [r for r in rows if "failed" not in r]
-    equal = [r for r in good if r["equal"]]
-    grouped = [r for r in good if r["note"]]
-    same_params = sum(r["params"] == r["params_torch"] for r in good)
-    text = f"""# Networks of other people, captured
-
-Look up what perfpred counts for a well-known network, or count it again
-(needs torch, torchvision, timm, transformers and diffusers of Python, and `pip install ./python`):
-
-    python3 scripts/capture_zoo.py --inspect build/release/bin/perfpred-inspect --out table.md resnet50
-
-Each row is one training step (batch {BATCH}, SGD with momentum) of one of {len(rows)} networks of torchvision, timm, transformers, diffusers
-and NVIDIA with random weights, captured without memory ([capturing](../guides/capture.md)) and counted by `perfpred-inspect --step`.
-{len(good)} were captured. {same_params} have the parameters of the module. FLOPs of convolutions, matrix products and attention of {len(equal)}
-equal those of `torch.utils.flop_counter.FlopCounterMode`. Those of {len(grouped)} more (marked *) are equal once groups are counted:
-FlopCounterMode counts the gradients of a grouped convolution as if it had one group. It ignores causal masks, and so do the
-columns `products` and `FlopCounterMode`; `step GFLOP` counts half for causal attention, and includes all other operators.
-
-| network | operators | parameters | products GFLOP | FlopCounterMode | step GFLOP | peak MB | seconds to capture |
-|---|---|---|---|---|---|---|---|
-"""
-    for r in rows:
-        if "failed" in r:
-            text += f"| {r['name']} | not captured: {r['failed']} | | | | | | |\n"
-            continue
-        note = "" if r["params"] == r["params_torch"] else f" (module: {r['params_torch']})"
-        text += (
-            f"| {r['name']} | {r['ops']}{' unknown: ' + r['unknown'] if r['unknown'] else ''} | {r['params']}{note} | {r['products']:.6g} "
-            f"| {r['torch']:.6g}{'*' if r['note'] else ''} | {r['gflop']:.6g} | {r['peak']:.1f} | {r['seconds']:.1f} |\n"
-        )
-    return text
+    print(f"{len(good)} of {len(rows)} captured; {sum(r['params'] == r['params_torch'] for r in good)} have the parameters of "
+          f"the module; FLOPs of {sum(r['equal'] for r in good)} equal those of FlopCounterMode, those of "
+          f"{sum(r['with_groups'] and not r['equal'] for r in good)} more once groups are counted")
 
 
 if __name__ == "__main__":

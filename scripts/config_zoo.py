@@ -3,7 +3,7 @@
 """Compares networks that perfpred makes from a config.json with the modules of transformers: parameters, and FLOPs and
 memory of captured training steps.
 
-    scripts/config_zoo.py --bin build/release/bin [--out docs/results/config_table.md] [--store tests/data/transformers] [NAME...]
+    scripts/config_zoo.py --bin build/release/bin [--out data/tables/config_zoo.csv] [--store tests/data/transformers] [NAME...]
 
 Needs torch, transformers 5.24.0 and peft 0.21.2. The networks are small ones of each architecture. Grouped products of
 experts, which no rule counts, are captured a second time as batched ones, for their FLOPs. With --store, config.json
@@ -11,6 +11,7 @@ files and what was captured become data of a test.
 """
 
 import argparse
+import csv
 import json
 import os
 import subprocess
@@ -155,7 +156,7 @@ def batch_of(name, config, how):
 
 def capture(name, fields, how, path):
     import perfpred
-    from perfpred.capture.session import Session
+    from perfpred._capture.session import Session
 
     with Session():
         model, config = make_model(name, fields, how)
@@ -207,13 +208,12 @@ def compare(case, binary, folder):
     }
 
 
-def table(rows):
-    lines = ["| network | trained | parameters | FLOPs / captured | peak / captured |", "|---|---|---|---|---|"]
-    for row in rows:
-        lines.append(
-            f"| {row['name']} | {row['what']} | {row['our_params'] - row['params']:+d} | "
-            f"{row['our_flops'] / row['flops']:.4f} | {row['our_peak'] / row['peak']:.4f} |")
-    return "\n".join(lines)
+COLUMNS = ("network", "trained", "params_more", "flops_ratio", "peak_ratio")  # perfpred's over the captured step's
+
+
+def cells(row):
+    return (row["name"], row["what"], row["our_params"] - row["params"], f"{row['our_flops'] / row['flops']:.4f}",
+            f"{row['our_peak'] / row['peak']:.4f}")
 
 
 def store(rows, folder):
@@ -242,14 +242,14 @@ def main():
                 continue
             try:
                 rows.append(compare(case, binary, folder))
-                print(table(rows[-1:]).split("\n")[-1], flush=True)
+                print(*cells(rows[-1]), flush=True)
             except Exception as error:
                 print(f"{case[0]}, {case[1]}: {type(error).__name__}: {str(error)[:300]}", file=sys.stderr)
     if given.store:
         store(rows, given.store)
     if given.out:
-        with open(given.out, "w") as file:
-            file.write(table(rows) + "\n")
+        with open(given.out, "w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([COLUMNS, *map(cells, rows)])
 
 
 if __name__ == "__main__":

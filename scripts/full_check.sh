@@ -9,7 +9,7 @@
 #   consumers     projects that install, find or add this one, each built from nothing
 #   benchmarks    builds all benchmarks and runs each for a moment
 #   tidy          clang-tidy on every source of the core, its programs and tests
-#   captures      perfpred.capture and torch.export of others' networks against what PyTorch counts (torchvision, timm,
+#   captures      perfpred.capture of others' networks against what PyTorch counts (torchvision, timm,
 #                 transformers, diffusers; for PYTHON, default python3), and the loops of scripts/loops (their
 #                 requirements.txt); writes the tables to build/full_check
 #   measure       perfpred.measure in the training loops of Lightning and transformers (of PYTHON)
@@ -17,6 +17,7 @@
 #                 tests it there, and its types
 #   notebooks     executes examples/notebooks in a fresh environment (with the PyTorch of PYTHON); an error of a cell fails
 #   transcripts   runs the commands of the pages that show what programs print (with the PyTorch of PYTHON) and compares the output
+#   site          the site of the pages (mkdocs.yml) without a warning, in build/site
 #   gpu           scripts/gpu_check.sh, on a machine with a GPU, into build/full_check/gpu
 #   accuracy      the tables of op models and of regressors, from PERFPRED_REFERENCE_DIR
 #   planner       the optima of tests/data/planner_figures.csv again (OR-Tools of PyPI in a fresh environment; half an
@@ -27,7 +28,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '3,26s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,27s/^# \{0,1\}//p' "$0"; }
 
 out=build/full_check
 python=${PYTHON:-python3}
@@ -104,10 +105,9 @@ check() {
       ;;
     captures)
       release
-      "$python" scripts/capture_zoo.py --inspect build/release/bin/perfpred-inspect --out $out/capture_table.md
-      "$python" scripts/capture_zoo.py --loops --inspect build/release/bin/perfpred-inspect --out $out/loops_table.md
-      "$python" scripts/capture_memory.py --inspect build/release/bin/perfpred-inspect --out $out/capture_memory_table.md
-      "$python" scripts/pt2_zoo.py --bin build/release/bin --out $out/pt2_table.md
+      "$python" scripts/capture_zoo.py --inspect build/release/bin/perfpred-inspect --out $out/capture_zoo.csv
+      "$python" scripts/capture_zoo.py --loops --inspect build/release/bin/perfpred-inspect --out $out/capture_loops.csv
+      "$python" scripts/capture_memory.py --inspect build/release/bin/perfpred-inspect --out $out/capture_memory.csv
       ;;
     measure)
       "$python" -c 'import accelerate, lightning, transformers'
@@ -134,6 +134,11 @@ check() {
       cmake --build --preset core
       PATH=$PWD/build/core/bin:$PWD/$out/transcripts/bin:$PATH PYTHONPATH='' PYTHONWARNINGS=ignore \
         scripts/transcripts.py README.md docs/*.md docs/guides/*.md
+      ;;
+    site)
+      "$python" -m venv $out/site
+      $out/site/bin/pip -q install mkdocs-material==9.8.2
+      $out/site/bin/mkdocs build --strict
       ;;
     gpu) scripts/gpu_check.sh $out/gpu ;;
     accuracy)

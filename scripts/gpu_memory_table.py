@@ -2,21 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the peaks of jobs that perfpred-collect measured on a GPU with their estimates.
 
-    scripts/gpu_memory_table.py build/release/bin [data/nvidia_h200/runs.csv]
+    scripts/gpu_memory_table.py build/release/bin [data/nvidia_h200/runs.csv [data/tables/gpu_memory.csv]]
 
 Upper bounds are judged with each network left out: the distance from the expected value to the bound is scaled so that
-95 % of the other networks' jobs lie below.
+95 % of the other networks' jobs lie below. The last file gets a row for each job.
 """
+import csv
 import os
 import statistics
 import sys
 
 from published_table import Programs, calibrate_without, table_rows
 
-if len(sys.argv) not in (2, 3):
+if len(sys.argv) not in (2, 3, 4):
     sys.exit(__doc__)
 HERE = os.path.dirname(os.path.abspath(__file__))
-TABLE = sys.argv[2] if len(sys.argv) == 3 else os.path.join(HERE, "..", "data", "nvidia_h200", "runs.csv")
+TABLE = sys.argv[2] if len(sys.argv) > 2 else os.path.join(HERE, "..", "data", "nvidia_h200", "runs.csv")
 FIELDS = ("network", "depth", "base_filters", "batch_size", "input", "classes", "optimizer", "precision", "layout",
           "cuda_graph", "device", "attention", "optimizer_impl")
 
@@ -32,16 +33,20 @@ for run, answer in zip(runs, answers):
                            "predicted_gb": answer["memory"][kind]["p50"] / 1e9,
                            "upper_gb": answer["memory"][kind]["upper"] / 1e9})
 
-print("| network | batch | precision | tensors, measured MB | expected | reserved, measured MB | expected | upper |")
-print("|---|---|---|---|---|---|---|---|")
-for tensors, reserved in zip(rows["tensors"], rows["reserved"]):
-    run = tensors["run"]
-    sizes = f" {run['depth']}x{run['base_filters']}" if run["depth"] else ""
-    how = (", nhwc" if run["layout"] == "nhwc" else "") + (", CUDA graph" if run["cuda_graph"] == "1" else "")
-    cells = [f"{1e3 * value:,.0f}" for value in (tensors["measured_gb"], tensors["predicted_gb"], reserved["measured_gb"],
-                                                reserved["predicted_gb"], reserved["upper_gb"])]
-    print(f"| {run['network']}{sizes}{how} | {run['batch_size']} | {run['precision']} | {' | '.join(cells)} |")
-print()
+COLUMNS = ("network", "batch_size", "precision", "layout", "cuda_graph", "tensors_mb", "tensors_expected_mb", "reserved_mb",
+           "reserved_expected_mb", "reserved_upper_mb")
+if len(sys.argv) > 3:
+    with open(sys.argv[3], "w", encoding="utf-8", newline="") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for tensors, reserved in zip(rows["tensors"], rows["reserved"]):
+            run = tensors["run"]
+            sizes = f":depth={run['depth']},base_filters={run['base_filters']}" if run["depth"] else ""
+            writer.writerow([run["network"] + sizes, run["batch_size"], run["precision"], run["layout"],
+                             run["cuda_graph"] or "0",
+                             *(f"{1e3 * value:.0f}" for value in (
+                                 tensors["measured_gb"], tensors["predicted_gb"], reserved["measured_gb"],
+                                 reserved["predicted_gb"], reserved["upper_gb"]))])
 for kind, of_kind in rows.items():
     errors = [abs(row["predicted_gb"] / row["measured_gb"] - 1) for row in of_kind]
     held = statistics.fmean(row["measured_gb"] <= row["upper_gb"] for row in of_kind)

@@ -1,21 +1,23 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks the sources against .clang-format and .clang-tidy and, unless files are named, the length and complexity of
-# functions (scripts/check_functions.py).
+# functions (scripts/check_functions.py), and python/ by ruff and mypy (python/pyproject.toml).
 #
 #   scripts/lint.sh [--fix] [--installed] [--changed] [FILE...]
 #
 # --fix formats instead of checking the format. clang-tidy reads the compile commands of build/lint, where this script
 # configures the preset core with each source on its own. Without files it looks at every source, with --installed at the
 # installed headers of core only, with --changed at those and at the first 12 sources that differ from origin/main, or
-# where there is nothing else, from the commit before. Wants clang-format, clang-tidy and, for the functions, lizard
-# (scripts/setup.sh --lint).
+# where there is nothing else, from the commit before. Wants clang-format, clang-tidy, lizard for the functions, ruff and
+# mypy (scripts/setup.sh --lint).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+cache=${PERFPRED_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/perfpred}
+
 # By the python3 that has lizard: the machine's, or the environment of scripts/setup.sh.
 check_functions() {
-  local python cache=${PERFPRED_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/perfpred}
+  local python
   for python in python3 "$cache"/lizard-*/bin/python; do
     if "$python" -c 'import lizard' 2>/dev/null; then
       "$python" scripts/check_functions.py
@@ -24,6 +26,22 @@ check_functions() {
   done
   echo "lint: no Python here has lizard; scripts/setup.sh --lint installs it" >&2
   exit 1
+}
+
+# By the ruff and mypy of scripts/setup.sh, else of the machine.
+check_python() {
+  local bin
+  for bin in "$cache"/python-checkers-*/bin; do
+    if [ -x "$bin/mypy" ]; then PATH=$bin:$PATH; fi
+  done
+  if ! command -v ruff >/dev/null || ! command -v mypy >/dev/null; then
+    echo "lint: there is no ruff, or no mypy; scripts/setup.sh --lint installs them" >&2
+    exit 1
+  fi
+  cd python
+  if [ $fix = yes ]; then ruff format --quiet .; else ruff format --quiet --check .; fi
+  ruff check --quiet .
+  mypy --no-error-summary
 }
 
 # The sources that differ from where this branch left origin/main, else from the commit before.
@@ -61,6 +79,7 @@ done
 if [ ${#files[@]} -eq 0 ]; then
   mapfile -t files < <(git ls-files '*.h' '*.cpp')
   check_functions
+  (check_python)
 fi
 
 if [ $fix = yes ]; then

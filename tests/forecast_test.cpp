@@ -4,10 +4,12 @@
 #include <perfpred/executed_step.h>
 #include <perfpred/forecast.h>
 #include <perfpred/network.h>
+#include <perfpred/op_rule_registry.h>
 #include <perfpred/roofline.h>
 #include <perfpred/step_file.h>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <string>
@@ -16,6 +18,7 @@
 
 #include "made_up_rows.h"
 #include "refusal.h"
+#include "sample_step.h"
 #include "temporary_folder.h"
 
 namespace perfpred {
@@ -207,6 +210,29 @@ TEST(Forecast, NoCapturedStepIsFasterThanItsRoofline) {
       expect_no_faster_than_roofline(model, captured);
     }
   }
+}
+
+TEST(Forecast, ACapturedStepIsMadeOnceForAnAnswer) {
+  static int made = 0, anew = 0;  // how often a graph counted its operator
+  const testing::TemporaryFolder folder;
+  register_op("mylib::counting", [](const auto&, const auto&) { return static_cast<double>(++made); });
+  nlohmann::json step = testing::linear_step();
+  step["ops"][4]["name"] = "mylib::counting";
+  step["ops"][4]["outputs"] = {2};
+  Workload job;
+  job.network = add_graph(folder.write("step.json", step.dump())).name();
+  job.batch_size = testing::batch;
+  job.device = "T4";
+  const TimeRegressor model = TimeRegressor::standard();
+  made = 0;
+  (void)forecast(model, job);
+  EXPECT_EQ(made, 1);
+  (void)forecast(model, job);
+  EXPECT_EQ(made, 1) << "it is kept";
+  register_op("mylib::counting", [](const auto&, const auto&) { return static_cast<double>(++anew); });
+  (void)forecast(model, job);
+  EXPECT_EQ(made, 1);
+  EXPECT_EQ(anew, 1) << "a rule that changes counts";
 }
 
 TEST(Forecast, NoStepIsFasterThanItsRoofline) {

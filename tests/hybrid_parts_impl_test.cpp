@@ -59,13 +59,6 @@ TEST(StepShape, MixedPrecisionHasTheSameLayers) {
   }
 }
 
-TEST(StepShape, TakesAStepThatIsAtHand) {
-  const Workload workload = Workload::zoo("resnet18", 32), larger = Workload::zoo("resnet18", 32, {3, 256, 256});
-  const OpGraph step = larger.graph();
-  const StepShape given(workload, DeviceKind::gpu, &step), made(larger, DeviceKind::gpu);
-  EXPECT_EQ(given.layers()[3].flops, made.layers()[3].flops);
-}
-
 TEST(StepShape, ConvolutionsWorkOnWholeVectorBlocks) {
   const auto expect = [&](DeviceKind device, double filled) {
     const StepShape shape(Workload::cifar_cnn(1, 20, 64), device);

@@ -189,7 +189,7 @@ TEST(TimeRegressor, BadModelFilesAreNamed) {
   EXPECT_THAT(complaint(json), ::testing::HasSubstr("workload"));
   json = good;
   json["fitted"]["n"].erase(0);
-  EXPECT_THAT(complaint(json), ::testing::HasSubstr("lists of one length"));
+  EXPECT_THAT(complaint(json), ::testing::HasSubstr("\"n\" is not as long as"));
   json = good;
   json["groups"][0]["model"].erase("physics");
   EXPECT_THAT(complaint(json), ::testing::HasSubstr("physics"));

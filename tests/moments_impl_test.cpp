@@ -63,7 +63,7 @@ TEST(Moments, PartsMergeToTheSameInAnyOrder) {
     for (const double value : values) parts[random() % parts.size()].add(value);
     Moments whole;
     for (const Moments& part : parts) whole.merge(part);
-    EXPECT_NEAR(whole.mean(), static_cast<double>(mean), 1e-15);
+    EXPECT_NEAR(whole.mean(), static_cast<double>(mean), 1e-12);
     EXPECT_NEAR(whole.deviation() / deviation, 1, 1e-12);
   }
 }

@@ -402,7 +402,7 @@ TEST(Network, IsKnownByTheNamesOfPapersAndLibraries) {
                                       {"VGG-16", "vgg16"},
                                       {"ResNeXt-50 (32x4d)", "resnext50_32x4d"},
                                       {"My_Net", "my_net"},
-                                      {"pt2:0123456789ab", "pt2:0123456789ab"}}) {
+                                      {"step:0123456789ab", "step:0123456789ab"}}) {
     EXPECT_EQ(canonical_network(written), name) << written;
   }
   for (const std::string_view name : zoo_networks()) EXPECT_EQ(canonical_network(name), name);

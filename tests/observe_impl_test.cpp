@@ -36,14 +36,14 @@ TEST(TimeRegressor, ObservingEqualsRefittingTheProcess) {
   ResidualKernel kernel;
   for (int i = 0; i < ResidualKernel::parameters; ++i) kernel.theta[i] = json["kernel"][static_cast<std::size_t>(i)];
   const nlohmann::json& rows = json["rows"];
-  const auto n = static_cast<Eigen::Index>(rows.size());
+  const auto n = static_cast<Eigen::Index>(rows["workload"].size());
   Eigen::MatrixXd places(n, ResidualKernel::inputs);
   Eigen::VectorXd residuals(n), noise(n);
   for (Eigen::Index i = 0; i < n; ++i) {
-    const nlohmann::json& row = rows[static_cast<std::size_t>(i)];
-    for (Eigen::Index j = 0; j < places.cols(); ++j) places(i, j) = row["place"][static_cast<std::size_t>(j)];
-    noise[i] = row["noise"];
-    residuals[i] = row["log_time"].get<double>() - row["log_physics"].get<double>();
+    const auto row = static_cast<std::size_t>(i);
+    for (Eigen::Index j = 0; j < places.cols(); ++j) places(i, j) = rows["place"][row][static_cast<std::size_t>(j)];
+    noise[i] = rows["noise"][row];
+    residuals[i] = rows["log_time"][row].get<double>() - rows["log_physics"][row].get<double>();
   }
   const Eigen::MatrixXd scaled = kernel.scaled(places);
   Eigen::MatrixXd covariance = kernel.covariance(scaled, scaled);

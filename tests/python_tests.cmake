@@ -33,13 +33,6 @@ endif()
 if(python_with_torch)
   add_test(NAME python_capture COMMAND ${python_with_torch} -m unittest discover -v
            WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}/python/tests)
-  if(TEST torch_exported_impl_test)
-    set(exported ${CMAKE_CURRENT_BINARY_DIR}/exported)
-    add_test(NAME python_export_pt2 COMMAND ${python_with_torch} -W ignore ${CMAKE_CURRENT_SOURCE_DIR}/torch/export_pt2.py ${exported})
-    set_tests_properties(python_export_pt2 PROPERTIES FIXTURES_SETUP exported LABELS torch TIMEOUT 600)
-    set_tests_properties(torch_exported_impl_test gpu_train_net_impl_test PROPERTIES FIXTURES_REQUIRED exported
-                         ENVIRONMENT "PERFPRED_PT2_DIR=${exported}")
-  endif()
   if(TARGET perfpred-train-net)
     add_test(NAME python_load_weights
              COMMAND ${python_with_torch} -W ignore ${CMAKE_CURRENT_SOURCE_DIR}/torch/load_weights.py

@@ -7,7 +7,6 @@
 #include <perfpred/training_log.h>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <bit>
 #include <boost/crc.hpp>
@@ -252,54 +251,6 @@ TEST(ReaderMutation, LogsOfOtherSoftware) {
     }
     EXPECT_GT(accepted, 3) << name;
   }
-}
-
-TEST(ReaderMutation, PartialAggregates) {
-  const TemporaryFolder folder;
-  Aggregator aggregator;
-  aggregator.add_file(folder.write("runs.csv", sample_csv()));
-  aggregator.write_partial(folder.file("p.json"));
-  const std::string whole = testing::slurp(folder.file("p.json"));
-  Mutator mutate(3);
-  for (int round = 0; round < rounds; ++round) {
-    const std::string path = folder.write("p.json", mutate(whole));
-    complaint([&] {
-      Aggregator merged;
-      merged.merge(Aggregator::read_partial(path));
-      (void)merged.rows();
-    });
-  }
-}
-
-/// Each number of a partial aggregate replaced: what is still taken gives rows that are written and read back.
-TEST(ReaderMutation, PartialAggregatesThatContradictThemselves) {
-  const TemporaryFolder folder;
-  Aggregator aggregator;
-  aggregator.add_file(folder.write("runs.csv", sample_csv()));
-  aggregator.write_partial(folder.file("p.json"));
-  const nlohmann::json good = nlohmann::json::parse(testing::slurp(folder.file("p.json")));
-  const nlohmann::json flat = good.flatten();
-  int refused = 0;
-  for (const auto& [pointer, value] : flat.items()) {
-    if (!value.is_number()) continue;
-    for (const double other : {0.0, -1.0, 3.0, 1e15, 1e99, 1e308, -1e308}) {
-      nlohmann::json damaged = good;
-      damaged[nlohmann::json::json_pointer(pointer)] = other;
-      const std::string path = folder.write("damaged.json", damaged.dump());
-      const std::string complaint_of = complaint([&] {
-        const auto rows = Aggregator::read_partial(path).rows();
-        for (const AggregateRow& row : rows) check_figures(row, {});
-        write_aggregate(folder.file("agg.csv"), rows);
-        if (!rows.empty()) {
-          ASSERT_EQ(read_aggregate(folder.file("agg.csv")), rows);
-        }
-      });
-      if (complaint_of.empty()) continue;
-      ++refused;
-      EXPECT_EQ(complaint_of.rfind(path, 0), 0U) << pointer << " " << other << ": " << complaint_of;
-    }
-  }
-  EXPECT_GT(refused, 100);
 }
 
 TEST(ReaderMutation, Logs) {

@@ -72,32 +72,36 @@ TEST(StepReport, HasARowForEachLayer) {
 }
 
 TEST(StepReport, TheDeviceSaysWhatBoundsTheStep) {
-  // 1e13 FLOP/s over 1e11 bytes/s: the ridge is at 100 FLOPs a byte; n x n products have n / 6.
-  const StepReport narrow = report_step(product(64), 1, Precision::fp32, device_of(40));
+  // 1e12 FLOP/s over 1e10 bytes/s: the ridge is at 100 FLOPs a byte; n x n products have n / 6. On so slow a device
+  // they take longer than a host needs to start them.
+  Device slow = device_of(40);
+  slow.fp32_tflops = 1;
+  slow.mem_bw_gbs = 10;
+  const StepReport narrow = report_step(product(500), 1, Precision::fp32, slow);
   ASSERT_TRUE(narrow.device && narrow.device->bound);
   EXPECT_EQ(*narrow.device->bound, Bound::memory);
-  const StepReport wide = report_step(product(3000), 1, Precision::fp32, device_of(40));
+  const StepReport wide = report_step(product(3000), 1, Precision::fp32, slow);
   EXPECT_EQ(wide.device->bound, Bound::compute);
   EXPECT_EQ(wide.device->largest_batch_unknown, "the memory of the step does not grow with its batch size");
-  EXPECT_GE(*wide.device->time_at_peak_sec, 2 * 3000.0 * 3000 * 3000 / 1e13);
-  const StepReport other = report_step(product(64), 1, Precision::bf16, device_of(40));
+  EXPECT_GE(*wide.device->time_at_peak_sec, 2 * 3000.0 * 3000 * 3000 / 1e12);
+  const StepReport other = report_step(product(64), 1, Precision::bf16, slow);
   EXPECT_FALSE(other.device->bound);  // its peak of bf16 is not known
   EXPECT_FALSE(other.device->time_at_peak_sec);
 }
 
-TEST(StepReport, LaunchesBoundAStepOnlyOnADeviceWhoseLaunchTimeIsKnown) {
+TEST(StepReport, LaunchesOfAKnownTimeBoundAStep) {
   const testing::TemporaryFolder folder;
   DeviceCatalogue catalogue;
   for (const Device& device : catalogue.devices()) EXPECT_FALSE(device.launch_us) << device.name;
   catalogue.add(folder.write("own.csv",
                              "name,fp32_tflops,mem_gb,mem_bw_gbs,launch_us\n"
-                             "with,10,40,100,50\n"
-                             "without,10,40,100,\n"));
+                             "with,1,40,10,500\n"
+                             "without,1,40,10,\n"));
   const auto answer = [&](const char* name) {
-    return report_step(product(64), 1, Precision::fp32, catalogue.find(name)).device.value();
+    return report_step(product(500), 1, Precision::fp32, catalogue.find(name)).device.value();
   };
   EXPECT_EQ(answer("with").bound, Bound::launch);
-  EXPECT_NEAR(*answer("with").time_at_peak_sec, 2 * 50e-6, 1e-12);  // two operators, each shorter than a launch
+  EXPECT_NEAR(*answer("with").time_at_peak_sec, 2 * 500e-6, 1e-12);  // two operators, each shorter than a launch
   EXPECT_EQ(answer("without").bound, Bound::memory);
 }
 

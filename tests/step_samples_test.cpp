@@ -153,6 +153,20 @@ TEST(StepSamples, SlowStepsEndAtTheLimitWithThree) {
   EXPECT_EQ(samples.label().stopped_by, "limit");
 }
 
+TEST(StepSamples, WhenNoMoreWillComeTheFirstLevelIsStillWarmUp) {
+  StepSamples samples(within(1000));
+  for (int i = 0; i < 12; ++i) samples.add(i < 5 ? 2.0 + 0.01 * i : 1.0 + 0.01 * (i % 3));
+  samples.end();
+  const StepLabel label = samples.label();
+  EXPECT_EQ(label.warmup, 5);
+  EXPECT_EQ(label.stopped_by, "limit");
+  EXPECT_NEAR(label.median, 1.01, 0.011);
+  StepSamples few;
+  few.add(1);
+  few.add(1);
+  EXPECT_THROW(few.end(), Error);
+}
+
 TEST(StepSamples, WithoutSamplesThereIsNoLabel) {
   const StepSamples samples;
   EXPECT_THROW(static_cast<void>(samples.label()), Error);

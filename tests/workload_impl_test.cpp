@@ -308,7 +308,7 @@ TEST(Workload, AnotherNetworkBringsTheDataItIsUsuallyTrainedOn) {
       "field \"no such field\" is not one of network, depth, base_filters, batch_size, input, classes, train_images, "
       "optimizer, precision, layout, cuda_graph, device, threads, attention, optimizer_impl, weights, adapter, "
       "checkpoint, accumulate, compiled, software, loader, loss, padding, phases");
-  const Workload own = with_field(resnet, "network", "torchscript:0123456789ab");
+  const Workload own = with_field(resnet, "network", "step:0123456789ab");
   EXPECT_EQ(own.train_images, resnet.train_images);
 }
 

@@ -119,7 +119,7 @@ TEST(Sweep, SizesOfACifarCnnMayStandInItsNameOrApart) {
   EXPECT_THAT(rows, ElementsAre(expected, expected, expected));
   const std::string torn = folder.write("torn.csv", "network,depth\n\"" + named + "\",4\n");
   EXPECT_EQ(testing::refusal([&] { (void)read_configurations(torn, bases, {}); }),
-            torn + ":2: network " + named + " has another depth or base_filters");
+            torn + ":2: depth 4 is given, but network " + named + " has another");
 }
 
 TEST(Sweep, OptionsBesideATableHaveOneValueEach) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times of training steps as the timing core labels them: the CIFAR-10 CNN grid and networks of the zoo. The time of a
-// row is the median step; low_ms and high_ms bound it for perfpred-compare. Choose rows with --benchmark_filter.
+// row is the median step; low_ms and high_ms are its 95 % interval. Choose rows with --benchmark_filter.
 // PERFPRED_BENCH_STREAMS=FILE.csv takes 20 s of samples of each row, whatever the label needs, and appends them there:
 // name, sec, disturbed.
 #include <benchmark/benchmark.h>

@@ -76,9 +76,8 @@ struct RejectedRun {
 };
 
 /// Groups runs by Workload::key() and env into rows of runs_agg.csv. Memory: sums for each group, 8 bytes that identify
-/// each run, and the time and timestamp of each rejected run. Partial aggregates, of several files or machines, merge
-/// to the same rows in any order: sums are kept in twice the precision of a double. A run without a timestamp cannot be
-/// recognised: it counts each time that it is added or merged.
+/// each run, and the time and timestamp of each rejected run. Aggregators of parts merge to the same rows, to rounding,
+/// in any order. A run without a timestamp cannot be recognised: it counts each time that it is added or merged.
 class PERFPRED_API Aggregator {
  public:
   /// `robust`: a run counts by its median timed epoch (all but the first; `steps` runs by avg_time_sec), unless its
@@ -109,20 +108,10 @@ class PERFPRED_API Aggregator {
   /// @throws InputError if the folder cannot be read or has no log, or as read_run_log does
   std::vector<std::string> add_logs(const std::string& folder);
 
-  /// Adds all runs of a file of write_partial(), or none if earlier inputs have all of them.
-  /// @returns a line that says what was skipped, or nothing
-  /// @throws InputError as read_partial() and merge() do
-  std::vector<std::string> add_partial(const std::string& path);
-
   /// Adds all runs of the other, or none if earlier inputs have all of them.
   /// @returns false if earlier inputs have all of them
   /// @throws InputError if the other's label is not the same, or if earlier inputs have only some of its runs
   bool merge(const Aggregator& other);
-
-  /// Writes the state as a JSON file (a partial aggregate), and reads it back. @throws InputError if the file is not a
-  /// partial aggregate, Error if the disk refuses
-  void write_partial(const std::string& path) const;
-  [[nodiscard]] static Aggregator read_partial(const std::string& path);  ///< @copydoc write_partial
 
   [[nodiscard]] Label label() const;
   [[nodiscard]] std::int64_t runs() const;  ///< added so far

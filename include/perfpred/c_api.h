@@ -56,6 +56,7 @@ typedef struct perfpred_catalogue perfpred_catalogue; /* known devices */
 typedef struct perfpred_model perfpred_model;         /* predicts times */
 typedef struct perfpred_workload perfpred_workload;   /* a network with its batch, data and device */
 typedef struct perfpred_plan perfpred_plan;           /* which runs to do in a budget */
+typedef struct perfpred_samples perfpred_samples;     /* times of one training step, until they make a label */
 
 /* Of the library, as "0.1.0". */
 PERFPRED_C_API const char* perfpred_version(void);
@@ -88,7 +89,7 @@ PERFPRED_C_API void perfpred_catalogue_free(perfpred_catalogue* catalogue);
 
 /* ---- Networks of files, for the whole process ---- */
 
-/* A folder of step files (perfpred.capture) or exported graphs, by the digits in their names; or one step file. Before
+/* A folder of step files (perfpred.capture), by the digits in their names; or one step file. Before
  * a model is fitted or loaded that has rows of them. */
 PERFPRED_C_API int perfpred_add_graphs(const char* folder);
 /* Rules that count operators of your own. */
@@ -202,13 +203,43 @@ PERFPRED_C_API int perfpred_predict_field(const perfpred_model* model, const per
 PERFPRED_C_API int perfpred_forecast(const perfpred_model* model, const char* request, char* buffer, size_t capacity,
                                      size_t* needed);
 
+/* What perfpred-predict prints of an answer, which is the document of perfpred_forecast(): lines, with fields as a
+ * request names them (`batch_size=64`). A table of several, a line each: {"fields": ["device", "batch_size"], "values":
+ * [["T4", "64"], ...], "answers": [...]}, whose lines begin with the texts of `values`; an answer may be {"error": why
+ * there is none}. */
+PERFPRED_C_API int perfpred_answer_text(const char* answers, char* buffer, size_t capacity, size_t* needed);
+/* Every field that a request may have: {"fields": [{"name", "of": "workload" | "network" | "job", "type", "words",
+ * "default", "meaning", "sweeps"}]}. type: text, word (one of `words`), integer (or one of `words`, if there are any),
+ * number, flag, shape (3x224x224, or a list), seconds (3600, or "1:00:00"), path, numbers (one or a list), prices.
+ * perfpred_predict_columns() takes the integers without words and the flags of a workload. default: where neither the
+ * request nor rows of the model say; null where it depends on other fields, or nothing is given then. sweeps: whether
+ * several values are several jobs. */
+PERFPRED_C_API int perfpred_fields(char* buffer, size_t capacity, size_t* needed);
+
+/* ---- The time of a training step ---- */
+
+/* Samples, warm-up included, that make a label by the rules of perfpred-collect (docs/guides/measuring.md). limit_sec:
+ * sum of the samples after which the label is what it is, above 0. */
+PERFPRED_C_API int perfpred_samples_create(double limit_sec, perfpred_samples** out);
+/* Adds `count` samples in their order, seconds each. disturbed: 1 where something else slowed the device down; NULL:
+ * nowhere. finished: NULL, or set to 1 if no more samples are needed, else to 0. */
+PERFPRED_C_API int perfpred_samples_add(perfpred_samples* samples, const double* sec, const int* disturbed,
+                                        size_t count, int* finished);
+/* {"median", "low", "high", "mean", "mean_rel_sem", "cv", "p05", "p95", "samples", "warmup", "discarded",
+ * "disturbed_share", "stopped_by", "disturbed", "drift", "change"} as StepLabel of step_samples.h has them; null for
+ * what is infinite. ended: 1 if no more samples will come, of which there have to be three: they make the label, as at
+ * the limit. */
+PERFPRED_C_API int perfpred_samples_label(perfpred_samples* samples, int ended, char* buffer, size_t capacity,
+                                          size_t* needed);
+PERFPRED_C_API void perfpred_samples_free(perfpred_samples* samples);
+
 /* ---- Measured runs and plans ---- */
 
-/* options: {"runs": [file], "merge": [file], "logs": folder, "from": [file], "label": "robust" | "mean",
- * "out": runs_agg.csv, "rejected": rejected.csv, "partial": p.json}, of which one of the first four is needed. `from`
- * are logs that other software wrote (MLPerf, trainer_state.json, ...); with it `runs_out` (runs.csv) may be given, and
- * what these logs do not say: fields of a workload, `config`, params, env, and counted ("steps" or "epochs", of a
- * TensorBoard file). The document of `perfpred-aggregate --json`. */
+/* options: {"runs": [file], "logs": folder, "from": [file], "label": "robust" | "mean", "out": runs_agg.csv,
+ * "rejected": rejected.csv}, of which one of the first three is needed. `from` are logs that other software wrote
+ * (MLPerf, trainer_state.json, ...); with it `runs_out` (runs.csv) may be given, and what these logs do not say: fields
+ * of a workload, `config`, params, env, and counted ("steps" or "epochs", of a TensorBoard file). The document of
+ * `perfpred-aggregate --json`. */
 PERFPRED_C_API int perfpred_aggregate(const char* options, char* buffer, size_t capacity, size_t* needed);
 
 /* options: {"runs_agg": file, "budget_sec": 3600, "epochs": 50} and, of the options of perfpred-plan, min_acc, value,

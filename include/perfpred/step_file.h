@@ -49,10 +49,9 @@ class PERFPRED_API StepFile {
 PERFPRED_API void write_step(const std::string& path, Precision precision, const std::vector<std::int64_t>& batch_sizes,
                              const std::function<OpGraph(std::int64_t batch)>& step);
 
-/// Makes the step files of a folder known to Workload::graph(): for the networks `step:<digits>` and `pt2:<digits>`,
-/// `<digits>_<optimizer>_<precision>.json` if the folder has it, else `<digits>.json`, whatever the workload's
-/// optimizer and precision. Folders are looked through in the order in which they were added; a file is read when it is
-/// first needed. A `step:<digits>` takes only the file that has these digits. A file in place of a folder: add_graph().
+/// Makes the step files of a folder known to Workload::graph(): `<digits>.json`, which must have these digits, for the
+/// network `step:<digits>`. Folders are looked through in the order in which they were added; a file is read when it is
+/// first needed. A file in place of a folder: add_graph().
 /// @throws InputError if there is no such folder, and as add_graph()
 PERFPRED_API void add_graphs(const std::string& folder);
 

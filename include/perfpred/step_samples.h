@@ -72,6 +72,9 @@ class PERFPRED_API StepSamples {
 
   [[nodiscard]] bool finished();
 
+  /// No more samples will come: what there are make the label, as at the limit. @throws Error if there are fewer than 3
+  void end();
+
   /// @throws Error if there is no sample
   [[nodiscard]] StepLabel label() const;
 

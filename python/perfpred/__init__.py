@@ -4,31 +4,43 @@
     import perfpred
     print(perfpred.predict("resnet50", device="A100-80GB-PCIe", batch_size=64, precision="bf16"))
 
-`capture` and `measure` need PyTorch, which is imported where they are used: `pip install "perfpred[capture]"`.
+`capture` and `measure` need PyTorch, which is imported where they are used: `pip install "perfpred[capture]"`;
+`predict_many` NumPy (`perfpred[arrays]`), `to_frame` pandas (`perfpred[frames]`).
 """
 
 import importlib
-import sys
-import types
-from typing import TYPE_CHECKING, Any, List
+from typing import TYPE_CHECKING, Any
 
 from perfpred._answers import Answer, Answers, Plan
-from perfpred._library import Error, InputError, ModelError
-from perfpred._model import Model, add_graphs, add_op_rules, aggregate, devices, fit, load, observe, plan, predict
+from perfpred._library import Error, InputError, ModelError, library
+from perfpred._model import (
+    Model,
+    add_graphs,
+    add_op_rules,
+    aggregate,
+    devices,
+    fit,
+    load,
+    observe,
+    plan,
+    predict,
+)
 from perfpred._values import Quantiles
 
 if TYPE_CHECKING:
-    from perfpred.capture.session import CaptureError, capture
-    from perfpred.capture.step_file import combine
-    from perfpred.measure.session import MeasureError, measure
+    from perfpred._capture.session import CaptureError, capture
+    from perfpred._capture.step_file import combine
+    from perfpred._measure.session import MeasureError, measure
+
+    __version__: str
 
 # What needs PyTorch, by the module that has it.
 _OF_TORCH = {
-    "CaptureError": "perfpred.capture.session",
-    "MeasureError": "perfpred.measure.session",
-    "capture": "perfpred.capture.session",
-    "combine": "perfpred.capture.step_file",
-    "measure": "perfpred.measure.session",
+    "CaptureError": "perfpred._capture.session",
+    "MeasureError": "perfpred._measure.session",
+    "capture": "perfpred._capture.session",
+    "combine": "perfpred._capture.step_file",
+    "measure": "perfpred._measure.session",
 }
 
 __all__ = [
@@ -57,7 +69,10 @@ __all__ = [
 ]
 
 
-def _of_torch(name: str) -> Any:
+def _made_when_asked_for(name: str) -> Any:
+    """Loads the library, or imports PyTorch, no earlier than they are needed."""
+    if name == "__version__":
+        return library().perfpred_version().decode()
     if name not in _OF_TORCH:
         raise AttributeError(f"module 'perfpred' has no attribute {name!r}")
     try:
@@ -65,25 +80,17 @@ def _of_torch(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise ImportError(f'perfpred.{name} needs PyTorch: pip install "perfpred[capture]"', name="torch") from error
+        raise ImportError(
+            f'perfpred.{name} needs PyTorch: pip install "perfpred[capture]"',
+            name="torch",
+        ) from error
     globals()[name] = value
     return value
 
 
 if not TYPE_CHECKING:  # a name that is not there is an error
-    __getattr__ = _of_torch
+    __getattr__ = _made_when_asked_for
 
 
-def __dir__() -> List[str]:
+def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Package(types.ModuleType):
-    """Importing the subpackage `capture` or `measure` does not hide the function of the same name."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _OF_TORCH and isinstance(value, types.ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

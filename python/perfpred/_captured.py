@@ -6,12 +6,17 @@ import functools
 import hashlib
 import os
 import tempfile
-from typing import Any, Callable, Dict, Iterable, Iterator, Optional
+from collections.abc import Iterable, Iterator
+from typing import Any, Callable, Optional
 
 from perfpred._library import InputError
 
 _HALVES = {"bf16": "bfloat16", "fp16": "float16"}
-_SPELLINGS = {"bfloat16": "bf16", "float32": "fp32", **dict.fromkeys(("amp", "mixed", "half", "float16"), "fp16")}
+_SPELLINGS = {
+    "bfloat16": "bf16",
+    "float32": "fp32",
+    **dict.fromkeys(("amp", "mixed", "half", "float16"), "fp16"),
+}
 _OPTIMIZERS = {
     "adam": "Adam",
     "adamw": "AdamW",
@@ -23,7 +28,10 @@ _OPTIMIZERS = {
     "rmsprop": "RMSprop",
     "adafactor": "Adafactor",
 }
-_ARGUMENTS: Dict[str, Dict[str, Any]] = {"nesterov": {"momentum": 0.9, "nesterov": True}, "momentum": {"momentum": 0.9}}
+_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "nesterov": {"momentum": 0.9, "nesterov": True},
+    "momentum": {"momentum": 0.9},
+}
 
 
 def _made_optimizer(optimizer: Any, parameters: Any) -> Any:
@@ -33,15 +41,20 @@ def _made_optimizer(optimizer: Any, parameters: Any) -> Any:
         return optimizer
     name = _OPTIMIZERS.get(optimizer)
     if name is None:
-        raise InputError(f"optimizer {optimizer!r} is none of {', '.join(_OPTIMIZERS)}, nor an optimizer of torch.optim")
-    return getattr(torch.optim, name)(parameters, lr=1e-3, **_ARGUMENTS.get(optimizer, {}))
+        raise InputError(
+            f"optimizer {optimizer!r} is none of {', '.join(_OPTIMIZERS)}, nor an optimizer of torch.optim"
+        )
+    return getattr(torch.optim, name)(
+        parameters, lr=1e-3, **_ARGUMENTS.get(optimizer, {})
+    )
 
 
 @contextlib.contextmanager
 def _set_to(precision: Optional[str]) -> Iterator[None]:
     """PyTorch, set to one of the precisions of float32; to another one, or None, as it is."""
     import torch
-    from perfpred.capture.step_file import TF32
+
+    from perfpred._capture.step_file import TF32
 
     places = (torch.backends.cudnn, torch.backends.cuda.matmul)
     before = [place.allow_tf32 for place in places]
@@ -62,7 +75,9 @@ def _default_loss(output: Any) -> Any:
     while not hasattr(output, "mean"):
         parts = output.values() if hasattr(output, "values") else output
         if not isinstance(parts, Iterable) or isinstance(parts, str):
-            raise InputError(f"the module gives {type(output).__name__}: loss=... makes a number of it")
+            raise InputError(
+                f"the module gives {type(output).__name__}: loss=... makes a number of it"
+            )
         output = next(iter(parts), None)
     return output.float().mean()
 
@@ -73,7 +88,11 @@ def _loss(output: Any, given: Optional[Callable[[Any], Any]]) -> Any:
 
     value = (given or _default_loss)(output)
     if not isinstance(value, torch.Tensor) or value.numel() != 1:
-        found = f"a tensor of {list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
+        found = (
+            f"a tensor of {list(value.shape)}"
+            if isinstance(value, torch.Tensor)
+            else type(value).__name__
+        )
         raise InputError(f"the loss is {found}, not one number")
     if not value.requires_grad:
         raise InputError("the loss depends on no parameter that is trained")
@@ -89,7 +108,11 @@ def _of_size(value: Any, size: int) -> Any:
         return value.detach()[rows] if value.dim() else value
     if isinstance(value, dict):
         return {name: _of_size(one, size) for name, one in value.items()}
-    return type(value)(_of_size(one, size) for one in value) if isinstance(value, (list, tuple)) else value
+    return (
+        type(value)(_of_size(one, size) for one in value)
+        if isinstance(value, (list, tuple))
+        else value
+    )
 
 
 def _batch_of(value: Any) -> Optional[int]:
@@ -98,12 +121,20 @@ def _batch_of(value: Any) -> Optional[int]:
     if isinstance(value, torch.Tensor):
         return int(value.shape[0]) if value.dim() else None
     if hasattr(value, "shape"):
-        raise InputError(f"example: {type(value).__name__} is no tensor of PyTorch; torch.as_tensor() makes one")
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+        raise InputError(
+            f"example: {type(value).__name__} is no tensor of PyTorch; torch.as_tensor() makes one"
+        )
+    parts = (
+        value.values()
+        if isinstance(value, dict)
+        else value
+        if isinstance(value, (list, tuple))
+        else ()
+    )
     return next((size for size in map(_batch_of, parts) if size is not None), None)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _kept() -> "tempfile.TemporaryDirectory[str]":
     """A folder for the step files of this process, which is removed as it ends: the library may read them until then."""
     return tempfile.TemporaryDirectory(prefix="perfpred-steps-")
@@ -111,25 +142,85 @@ def _kept() -> "tempfile.TemporaryDirectory[str]":
 
 def _kept_by_digits(path: str) -> str:
     with open(path, "rb") as file:
-        kept = os.path.join(_kept().name, hashlib.sha256(file.read()).hexdigest()[:12] + ".json")
+        kept = os.path.join(
+            _kept().name, hashlib.sha256(file.read()).hexdigest()[:12] + ".json"
+        )
     os.replace(path, kept)
     return kept
 
 
+def exported_module(path: str) -> tuple[Any, Any]:
+    """The module in a file of torch.export.save(), and the inputs that it was exported with: a tuple or, by name, a dict."""
+    import torch
+
+    if not os.path.exists(path):
+        raise InputError(f"{path}: there is no such file")
+    try:
+        program = torch.export.load(path)
+    except Exception as error:  # of many types, by what is wrong with the file
+        lines = str(error).strip().splitlines()
+        raise InputError(
+            f"{path}: torch.export.load() does not read it: {lines[0] if lines else type(error).__name__}"
+        ) from error
+    args, kwargs = program.example_inputs or ((), {})
+    if args and kwargs:
+        raise InputError(
+            f"{path}: takes inputs by place and by name: export it with one of both"
+        )
+    return program.module(), args or kwargs
+
+
+def exported_step(
+    path: str,
+    example: Any,
+    precision: Optional[str],
+    optimizer: Any,
+    loss: Optional[Callable[[Any], Any]],
+) -> str:
+    """captured_step() of the module in a file of torch.export.save(). example: default the file's own."""
+    module, own = exported_module(path)
+    note = (
+        "the file states no loss: it is the output's .loss, or the mean of its first tensor"
+        if loss is None
+        else None
+    )
+    try:
+        return captured_step(
+            module,
+            own if example is None else example,
+            precision,
+            optimizer,
+            loss,
+            note,
+        )
+    except AssertionError as error:  # of the guards that torch.export wrote
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(
+            f'{path}: {reason}: export it with dynamic_shapes=({{0: torch.export.Dim("batch")}},), so that batches may vary'
+        ) from error
+
+
 def captured_step(
-    module: Any, example: Any, precision: Optional[str], optimizer: Any, loss: Optional[Callable[[Any], Any]]
+    module: Any,
+    example: Any,
+    precision: Optional[str],
+    optimizer: Any,
+    loss: Optional[Callable[[Any], Any]],
+    note: Optional[str] = None,
 ) -> str:
     """The step file of a training step of the module, for all batch sizes; it stays until the process ends.
 
-    Nothing is computed and the module stays as it was (perfpred.capture).
+    Nothing is computed and the module stays as it was (perfpred.capture). note: what who reads the file should know.
     """
     import torch
 
-    from perfpred.capture.session import capture
-    from perfpred.capture.step_file import combine
+    from perfpred._capture.session import capture
+    from perfpred._capture.step_file import combine, write
 
     if loss is not None and not callable(loss):
-        raise InputError(f"loss: {type(loss).__name__} {loss!r} is not a function of the module's output")
+        raise InputError(
+            f"loss: {type(loss).__name__} {loss!r} is not a function of the module's output"
+        )
     size = _batch_of(example)
     if size is None:
         raise InputError("example: no tensor with a batch as its first size")
@@ -142,19 +233,29 @@ def captured_step(
 
     def step(inputs: Any) -> None:
         half = getattr(torch, _HALVES[precision]) if precision in _HALVES else None
-        scaler = torch.amp.GradScaler("cuda", enabled=precision == "fp16")  # in a capture CUDA is there
+        scaler = torch.amp.GradScaler(
+            "cuda", enabled=precision == "fp16"
+        )  # in a capture CUDA is there
         made.zero_grad()
         with torch.autocast("cuda", dtype=half) if half else contextlib.nullcontext():
             if isinstance(inputs, dict):
                 output = module(**inputs)
             else:
-                output = module(*inputs) if isinstance(inputs, (list, tuple)) else module(inputs)
+                output = (
+                    module(*inputs)
+                    if isinstance(inputs, (list, tuple))
+                    else module(inputs)
+                )
             value = _loss(output, loss)
         scaler.scale(value).backward()
         scaler.step(made)
         scaler.update()
 
-    with tempfile.TemporaryDirectory(dir=_kept().name) as folder, torch.inference_mode(False), torch.enable_grad():
+    with (
+        tempfile.TemporaryDirectory(dir=_kept().name) as folder,
+        torch.inference_mode(False),
+        torch.enable_grad(),
+    ):
         paths = []
         for batch in (size, 2 * size):
             inputs = _of_size(example, batch)
@@ -162,7 +263,12 @@ def captured_step(
             with _set_to(precision), capture(paths[-1], batch_size=batch):
                 step(inputs)
         path = os.path.join(folder, "step.json")
-        captured = combine(paths[0], paths[1], path)["precision"]
-        if precision not in (None, captured):
-            raise InputError(f"precision {precision!r} is given, but the module computes in {captured}")
+        document = combine(paths[0], paths[1])
+        if precision not in (None, document["precision"]):
+            raise InputError(
+                f"precision {precision!r} is given, but the module computes in {document['precision']}"
+            )
+        if note is not None:
+            document["notes"] = [note, *document.get("notes", [])]
+        write(path, document)
         return _kept_by_digits(path)

@@ -1,153 +1,270 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may be asked, by name, for those who check types: `**fields` of predict() and of other functions."""
+"""What may be asked, by name: scripts/python_fields.py writes this file."""
 
-from typing import Any, Callable, Iterable, Literal, Mapping, Protocol, Sequence, SupportsIndex, TypedDict, TypeVar, Union
+from collections.abc import Iterable, Mapping, Sequence
+from typing import (
+    Any,
+    Callable,
+    Protocol,
+    SupportsIndex,
+    TypedDict,
+    Union,
+)
 
 from perfpred._tables import Path
 
-__all__ = ["Job", "Kind", "Label", "MeasuredFields", "Network", "PlanOptions", "SharedFields", "Sweep", "WorkloadFields"]
-
-Kind = Literal["hybrid", "linear"]
-Label = Literal["robust", "mean"]
-Network = Union[Path, Callable[..., Any]]  # a name, a file or a torch.nn.Module
-
-_T = TypeVar("_T")
-_Many = Union[_T, Iterable[_T]]
-_Whole = SupportsIndex  # integers, those of NumPy, too
-_Flag = Union[bool, _Whole]
-_Shape = Union[str, _Whole, Sequence[_Whole]]
-_Loss = Union[str, Callable[[Any], Any]]
-_Prices = Union[Path, Mapping[str, float]]
-_Quantiles = Union[float, Sequence[float]]
+Whole = SupportsIndex  # integers, those of NumPy, too
+Flag = Union[bool, SupportsIndex]
+Shape = Union[str, SupportsIndex, Sequence[SupportsIndex]]
+Prices = Union[Path, Mapping[str, float]]
 
 
-class _OfTorch(Protocol):
+class OfTorch(Protocol):
     """An optimizer of torch.optim."""
 
     param_groups: Any
 
 
-_Optimizer = Union[str, _OfTorch]
+# Fields of a workload, in the order of a key.
+WORKLOAD: tuple[str, ...] = (
+    "network",
+    "depth",
+    "base_filters",
+    "batch_size",
+    "input",
+    "classes",
+    "train_images",
+    "optimizer",
+    "precision",
+    "layout",
+    "cuda_graph",
+    "device",
+    "threads",
+    "attention",
+    "optimizer_impl",
+    "weights",
+    "adapter",
+    "checkpoint",
+    "accumulate",
+    "compiled",
+    "software",
+    "loader",
+    "loss",
+    "padding",
+    "phases",
+)
+
+# Those that are numbers.
+NUMBERS: tuple[str, ...] = (
+    "depth",
+    "base_filters",
+    "batch_size",
+    "classes",
+    "train_images",
+    "cuda_graph",
+    "threads",
+    "accumulate",
+    "compiled",
+)
+
+# A list of numbers is one value.
+SHAPES: tuple[str, ...] = ("input",)
+
+# A list is one value.
+LISTS: tuple[str, ...] = ("quantiles",)
+
+# Words of fields that have no other values.
+WORDS: dict[str, tuple[str, ...]] = {
+    "optimizer": (
+        "none",
+        "sgd",
+        "nesterov",
+        "adam",
+        "adamw",
+        "adagrad",
+        "adadelta",
+        "rmsprop",
+        "adam8bit",
+        "adamw8bit",
+        "paged_adamw8bit",
+        "adafactor",
+        "lion",
+        "muon",
+        "lamb",
+        "momentum",
+    ),
+    "precision": ("fp32", "tf32", "bf16", "fp16", "fp64", "unknown", "default"),
+    "layout": ("nchw", "nhwc"),
+    "attention": ("sdpa", "eager"),
+    "optimizer_impl": ("fused", "foreach"),
+    "weights": ("as_precision", "bf16", "fp16", "nf4", "int8", "int4"),
+    "software": ("pytorch", "tensorflow", "xla", "mxnet", "paddle", "jax"),
+    "loader": ("none", "included"),
+    "loss": ("whole", "chunked"),
+    "padding": ("packed", "padded"),
+    "phases": ("all", "forward"),
+}
 
 
-class _StepFields(TypedDict, total=False):
-    depth: _Whole
-    base_filters: _Whole
-    input: _Shape
-    classes: _Whole
+class MeasuredFields(TypedDict, total=False):
+    """What may be said to measure() beside its own arguments."""
+
+    depth: Whole
+    base_filters: Whole
+    input: Shape
+    classes: Whole
+    optimizer: str
     precision: str
     layout: str
     attention: str
     optimizer_impl: str
     weights: str
     adapter: str
-    checkpoint: Union[str, _Whole]
-    accumulate: _Whole
-    compiled: _Flag
+    checkpoint: Union[str, Whole]
+    accumulate: Whole
+    compiled: Flag
     software: str
     loader: str
-    padding: str
-
-
-class MeasuredFields(_StepFields, total=False):
-    """What may be said to measure() beside its own arguments."""
-
-    optimizer: str
     loss: str
+    padding: str
     phases: str
 
 
-class WorkloadFields(_StepFields, total=False):
+class WorkloadFields(TypedDict, total=False):
     """The fields of a workload (docs/formats.md)."""
 
-    batch_size: _Whole
-    train_images: _Whole
-    optimizer: _Optimizer
-    cuda_graph: _Flag
+    depth: Whole
+    """Blocks of cifar_cnn."""
+    base_filters: Whole
+    """Channels of its first block."""
+    batch_size: Whole
+    """Images (or sequences) a step."""
+    input: Shape
+    """One sample, as 3x32x32, or a sequence length."""
+    classes: Whole
+    """Classes."""
+    train_images: Whole
+    """Images (or sequences) an epoch."""
+    optimizer: Union[str, OfTorch]
+    """None, sgd, nesterov, adam, ... (default adam)."""
+    precision: str
+    """Fp32, tf32, default, bf16, fp16 or fp64 (default fp32)."""
+    layout: str
+    """Nchw or nhwc (default nchw)."""
+    cuda_graph: Flag
+    """0 or 1 (default 0)."""
     device: str
-    threads: _Whole
-    loss: _Loss
+    """Name of the device."""
+    threads: Whole
+    """CPU threads."""
+    attention: str
+    """Of transformers: sdpa (PyTorch's fused kernels) or eager (written out)
+    (default sdpa)."""
+    optimizer_impl: str
+    """Fused (one kernel for the update) or foreach (PyTorch's default: one for each
+    operation) (default fused)."""
+    weights: str
+    """Type of the parameters: as_precision, bf16, fp16 (with gradients and states),
+    or packed and frozen: nf4, int8, int4 (default as_precision)."""
+    adapter: str
+    """Trained in place of the network: lora:r=16,targets=attention (or all, q+v),
+    dora, adalora, ia3, adapter."""
+    checkpoint: Union[str, Whole]
+    """Blocks that are computed anew in the backward pass: none, all, or every k-th
+    as a number (default none)."""
+    accumulate: Whole
+    """Batches whose gradients one update uses (default 1)."""
+    compiled: Flag
+    """1: by torch.compile (default 0)."""
+    software: str
+    """Pytorch, tensorflow, xla, mxnet, paddle or jax (default pytorch)."""
+    loader: str
+    """Included: the step's time has that of loading its samples (default none)."""
+    loss: Union[str, Callable[[Any], Any]]
+    """Of language models: whole, or chunked (some positions at a time) (default
+    whole)."""
+    padding: str
+    """Of sequences: packed, or padded (attention masks the padding) (default
+    packed)."""
     phases: str
+    """All (training) or forward (a pass in evaluation mode) (default all)."""
 
 
 class SharedFields(WorkloadFields, total=False):
     """Those that all jobs of predict_many() share."""
 
     network: str
+    """Of the zoo, or cifar_cnn, transformer:..., lstm:...."""
     config: Path
+    """A config.json of Hugging Face's transformers."""
     step: Path
+    """A step file, which perfpred.capture writes."""
 
 
 class Job(WorkloadFields, total=False):
     """A job, with its terms."""
 
     config: Path
+    """A config.json of Hugging Face's transformers."""
     step: Path
+    """A step file, which perfpred.capture writes."""
     epochs: float
-    startup_sec: float
+    """Epochs of the job (default 1)."""
+    startup_sec: Union[float, str]
+    """Before the first epoch (default 0)."""
     price_per_hour: float
-    prices: _Prices
+    """Of the device."""
     budget_sec: Union[float, str]
-    quantiles: _Quantiles
-    train_tokens: _Whole
-    reserved_by_others: _Whole
-    fit_advice: bool
+    """In which epochs_in_budget are trained."""
+    train_tokens: Whole
+    """Tokens an epoch, in place of train_images."""
+    reserved_by_others: Whole
+    """Bytes of the device's memory that other programs hold (default 0)."""
+    fit_advice: Flag
+    """0: without advice and the largest batch, which take most of the time (default
+    1)."""
+    prices: Prices
+    """Per hour by device, or a prices.csv; for jobs without price_per_hour."""
+    quantiles: Union[float, Sequence[float]]
+    """Probabilities with which a step and the job take no longer than the seconds
+    asked for."""
 
 
 class Sweep(TypedDict, total=False):
     """Jobs: each field has one value or several."""
 
-    depth: _Many[_Whole]
-    base_filters: _Many[_Whole]
-    batch_size: _Many[_Whole]
-    input: Union[_Shape, Iterable[_Shape]]
-    classes: _Many[_Whole]
-    train_images: _Many[_Whole]
-    optimizer: Union[_Optimizer, Iterable[str]]
-    precision: _Many[str]
-    layout: _Many[str]
-    cuda_graph: _Many[_Flag]
-    device: _Many[str]
-    threads: _Many[_Whole]
-    attention: _Many[str]
-    optimizer_impl: _Many[str]
-    weights: _Many[str]
-    adapter: _Many[str]
-    checkpoint: _Many[Union[str, _Whole]]
-    accumulate: _Many[_Whole]
-    compiled: _Many[_Flag]
-    software: _Many[str]
-    loader: _Many[str]
-    loss: Union[_Loss, Iterable[str]]
-    padding: _Many[str]
-    phases: _Many[str]
-    config: _Many[Path]
-    step: _Many[Path]
-    epochs: _Many[float]
-    startup_sec: _Many[float]
-    price_per_hour: _Many[float]
-    prices: _Prices
-    quantiles: _Quantiles
-    budget_sec: _Many[Union[float, str]]
-    train_tokens: _Many[_Whole]
-    reserved_by_others: _Many[_Whole]
-    fit_advice: bool
-
-
-class PlanOptions(TypedDict, total=False):
-    """Options of plan()."""
-
-    min_acc: float
-    value: Literal["acc", "thr", "value"]
-    objective: Literal["sum", "best", "cover-depth", "cover-architecture"]
-    confidence: float
-    startup_sec: Union[float, str]
-    gpus: _Whole
-    devices: Iterable[str]
-    price_per_hour: float
-    prices: _Prices
-    time_limit_sec: Union[float, str]
-    pareto: bool
-    ignore_memory: bool
-    out: Path
-    device_file: Path
+    depth: Union[Whole, Iterable[Whole]]
+    base_filters: Union[Whole, Iterable[Whole]]
+    batch_size: Union[Whole, Iterable[Whole]]
+    input: Union[Shape, Iterable[Shape]]
+    classes: Union[Whole, Iterable[Whole]]
+    train_images: Union[Whole, Iterable[Whole]]
+    optimizer: Union[str, OfTorch, Iterable[str]]
+    precision: Union[str, Iterable[str]]
+    layout: Union[str, Iterable[str]]
+    cuda_graph: Union[Flag, Iterable[Flag]]
+    device: Union[str, Iterable[str]]
+    threads: Union[Whole, Iterable[Whole]]
+    attention: Union[str, Iterable[str]]
+    optimizer_impl: Union[str, Iterable[str]]
+    weights: Union[str, Iterable[str]]
+    adapter: Union[str, Iterable[str]]
+    checkpoint: Union[str, Whole, Iterable[Union[str, Whole]]]
+    accumulate: Union[Whole, Iterable[Whole]]
+    compiled: Union[Flag, Iterable[Flag]]
+    software: Union[str, Iterable[str]]
+    loader: Union[str, Iterable[str]]
+    loss: Union[str, Callable[[Any], Any], Iterable[str]]
+    padding: Union[str, Iterable[str]]
+    phases: Union[str, Iterable[str]]
+    config: Union[Path, Iterable[Path]]
+    step: Union[Path, Iterable[Path]]
+    epochs: Union[float, Iterable[float]]
+    startup_sec: Union[float, str, Iterable[Union[float, str]]]
+    price_per_hour: Union[float, Iterable[float]]
+    budget_sec: Union[float, str, Iterable[Union[float, str]]]
+    train_tokens: Union[Whole, Iterable[Whole]]
+    reserved_by_others: Union[Whole, Iterable[Whole]]
+    fit_advice: Flag
+    prices: Prices
+    quantiles: Union[float, Sequence[float]]

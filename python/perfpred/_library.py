@@ -9,7 +9,8 @@ import logging
 import os
 import threading
 import weakref
-from typing import Any, Callable, Dict, Iterator, NoReturn, Optional, Tuple
+from collections.abc import Iterator
+from typing import Any, Callable, NoReturn, Optional
 
 __all__ = "Error Handle InputError ModelError call encoded encoded_path json_of library notes_shown shown text_of".split()
 
@@ -38,10 +39,10 @@ _ERRORS = {"InputError": InputError, "ModelError": ModelError}
 _pointer, _text, _size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
 _doubles, _ints = ctypes.POINTER(ctypes.c_double), ctypes.POINTER(ctypes.c_int)
 _out = ctypes.POINTER(ctypes.c_void_p)
-_as_text: Tuple[Any, ...] = (ctypes.c_char_p, _size, ctypes.POINTER(_size))
+_as_text: tuple[Any, ...] = (ctypes.c_char_p, _size, ctypes.POINTER(_size))
 
 # The arguments of the functions that return a status.
-_FUNCTIONS: Dict[str, Tuple[Any, ...]] = {
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "last_text": _as_text,
     "catalogue_create": (_text, _out),
     "catalogue_devices": (_pointer, _text, *_as_text),
@@ -59,10 +60,22 @@ _FUNCTIONS: Dict[str, Tuple[Any, ...]] = {
     "model_measure_cpu": (_pointer,),
     "workload_create": (_pointer, _text, _out),
     "workload_params": (_pointer, ctypes.POINTER(ctypes.c_int64)),
-    "predict_variants": (_pointer, _pointer, ctypes.POINTER(_text), ctypes.POINTER(_doubles), _size, _size)
+    "predict_variants": (
+        _pointer,
+        _pointer,
+        ctypes.POINTER(_text),
+        ctypes.POINTER(_doubles),
+        _size,
+        _size,
+    )
     + (_doubles, _size, ctypes.POINTER(_doubles), _ints),
     "job_error": (_size, *_as_text),
+    "fields": _as_text,
     "forecast": (_pointer, _text, *_as_text),
+    "answer_text": (_text, *_as_text),
+    "samples_create": (ctypes.c_double, _out),
+    "samples_add": (_pointer, _doubles, _ints, _size, _ints),
+    "samples_label": (_pointer, ctypes.c_int, *_as_text),
     "aggregate": (_text, *_as_text),
     "plan_create": (_text, _pointer, _out),
     "plan_text": (_pointer, *_as_text),
@@ -90,7 +103,7 @@ def _note(line: bytes) -> None:
 _note_callback = _CALLBACK(_note)  # lives as long as the library may call it
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def library() -> ctypes.CDLL:
     """The library that PERFPRED_LIBRARY names, else the one of this package, else the system's.
 
@@ -111,17 +124,22 @@ def library() -> ctypes.CDLL:
     for name in ("version", "last_error", "last_error_type"):
         function = getattr(loaded, "perfpred_" + name)
         function.argtypes, function.restype = (), ctypes.c_char_p
-    for kind in ("catalogue", "model", "workload", "plan"):
+    for kind in ("catalogue", "model", "workload", "plan", "samples"):
         function = getattr(loaded, f"perfpred_{kind}_free")
         function.argtypes, function.restype = (_pointer,), None
-    loaded.perfpred_set_note_callback.argtypes, loaded.perfpred_set_note_callback.restype = (_CALLBACK,), None
+    (
+        loaded.perfpred_set_note_callback.argtypes,
+        loaded.perfpred_set_note_callback.restype,
+    ) = (_CALLBACK,), None
     loaded.perfpred_set_note_callback(_note_callback)
     return loaded
 
 
 def _raise_last() -> NoReturn:
     kind = library().perfpred_last_error_type().decode()
-    raise _ERRORS.get(kind, Error)(library().perfpred_last_error().decode(errors="replace"))
+    raise _ERRORS.get(kind, Error)(
+        library().perfpred_last_error().decode(errors="replace")
+    )
 
 
 def call(name: str, *arguments: Any) -> None:

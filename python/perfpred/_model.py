@@ -7,11 +7,36 @@ import functools
 import json
 import logging
 import os
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union, overload
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Optional,
+    Union,
+    overload,
+)
 
 from perfpred._answers import Answer, Answers, Plan
-from perfpred._library import Handle, InputError, call, encoded, encoded_path, json_of, text_of
-from perfpred._tables import Path, Table, columns_of, is_path, is_table, numbers_of, table_file, texts_of, with_rows
+from perfpred._fields import NUMBERS
+from perfpred._library import (
+    Handle,
+    InputError,
+    call,
+    encoded,
+    encoded_path,
+    json_of,
+    text_of,
+)
+from perfpred._tables import (
+    Path,
+    Table,
+    columns_of,
+    is_path,
+    numbers_of,
+    table_file,
+    texts_of,
+    with_rows,
+)
 from perfpred._values import combinations, encoded_json
 
 if TYPE_CHECKING:
@@ -19,23 +44,36 @@ if TYPE_CHECKING:
     import pandas
     from typing_extensions import Unpack
 
-    from perfpred._fields import Job, Kind, Label, Network, PlanOptions, SharedFields, Sweep
+    from perfpred._fields import Job, SharedFields, Sweep
+    from perfpred._options import Kind, Label, Network, PlanOptions
 
-__all__ = ["Model", "add_graphs", "add_op_rules", "aggregate", "devices", "fit", "load", "observe", "plan", "predict", "trained_params"]
+__all__ = [
+    "Model",
+    "add_graphs",
+    "add_op_rules",
+    "aggregate",
+    "devices",
+    "fit",
+    "load",
+    "observe",
+    "plan",
+    "predict",
+    "trained_params",
+]
 
 _log = logging.getLogger("perfpred")
 
-# Fields of a workload that are numbers: predict_many() takes an array of each.
-_NUMBERS = (
-    "batch_size depth base_filters train_images classes threads accumulate cuda_graph compiled".split()
-)
 _OF_CAPTURE = ("precision", "optimizer")  # a captured module has them already
 _QUANTILES = (0.05, 0.5, 0.95)
 _STATUSES = ("ok", "failed", "wrong_input", "unstated")  # perfpred_status of c_api.h
 
 
 def _catalogue(device_file: Optional[Path]) -> Optional[Handle]:
-    return None if device_file is None else Handle("catalogue", "catalogue_create", encoded_path(device_file))
+    return (
+        None
+        if device_file is None
+        else Handle("catalogue", "catalogue_create", encoded_path(device_file))
+    )
 
 
 def _value(handle: Optional[Handle]) -> Any:
@@ -55,13 +93,29 @@ def _is_step_file(path: str) -> bool:
     return isinstance(content, dict) and "ops" in content and "tensors" in content
 
 
-def _network_fields(network: Any, example: Any, fields: Dict[str, Any]) -> Dict[str, Any]:
-    """The fields with the network: its name, a config.json, a step file, or a module of PyTorch with an example."""
+def _network_fields(
+    network: Any, example: Any, fields: dict[str, Any]
+) -> dict[str, Any]:
+    """The fields with the network: its name, a config.json, a step file, a file of torch.export, or a module of PyTorch
+    with an example."""
     if network is None:
         return fields
+    captured = {
+        name: value
+        for name, value in fields.items()
+        if name not in (*_OF_CAPTURE, "loss")
+    }
+    how = [fields.get(name) for name in (*_OF_CAPTURE, "loss")]
+    if isinstance(network, (str, os.PathLike)) and os.fspath(network).endswith(".pt2"):
+        _refuse_lists(fields)
+        from perfpred._captured import exported_step
+
+        return {"step": exported_step(os.fspath(network), example, *how), **captured}
     if isinstance(network, (str, os.PathLike)):
         if example is not None:
-            raise InputError("example is given, but the network is not a torch.nn.Module")
+            raise InputError(
+                "example is given, but the network is not a torch.nn.Module"
+            )
         text = os.fspath(network)
         if isinstance(network, str) and not text.endswith(".json"):
             return {"network": text, **fields}
@@ -70,19 +124,27 @@ def _network_fields(network: Any, example: Any, fields: Dict[str, Any]) -> Dict[
         return {"step" if _is_step_file(text) else "config": text, **fields}
     if not callable(network):  # names of a sweep
         return {"network": network, **fields}
-    for name in _OF_CAPTURE:
-        if isinstance(fields.get(name), (list, tuple)):
-            raise InputError(f"{name} is a list, but a module is captured with one: predict each")
+    _refuse_lists(fields)
     if isinstance(network, type) or not hasattr(network, "parameters"):
         name = getattr(network, "__name__", type(network).__name__)
-        raise InputError(f"{name} is neither the name of a network, nor a file, nor a torch.nn.Module")
+        raise InputError(
+            f"{name} is neither the name of a network, nor a file, nor a torch.nn.Module"
+        )
     if example is None:
-        raise InputError("example is missing: the tensors that the module takes, with a batch as their first size")
+        raise InputError(
+            "example is missing: the tensors that the module takes, with a batch as their first size"
+        )
     from perfpred._captured import captured_step
 
-    others = {name: value for name, value in fields.items() if name not in (*_OF_CAPTURE, "loss")}
-    step = captured_step(network, example, fields.get("precision"), fields.get("optimizer"), fields.get("loss"))
-    return {"step": step, **others}
+    return {"step": captured_step(network, example, *how), **captured}
+
+
+def _refuse_lists(fields: dict[str, Any]) -> None:
+    for name in _OF_CAPTURE:
+        if isinstance(fields.get(name), (list, tuple)):
+            raise InputError(
+                f"{name} is a list, but a module is captured with one: predict each"
+            )
 
 
 class Model:
@@ -90,7 +152,9 @@ class Model:
 
     def __init__(self, handle: Handle, table: Optional[Path] = None) -> None:
         self._handle = handle
-        self._table = table  # the file that a table in memory was written to, and that is gone
+        self._table = (
+            table  # the file that a table in memory was written to, and that is gone
+        )
 
     def close(self) -> None:
         """Gives its memory back; later calls raise InputError."""
@@ -102,14 +166,14 @@ class Model:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __reduce__(self) -> Tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Any, ...]:
         """Processes of a pool get a model of the same text, without the rows of a device_file."""
         return _of_text, (text_of("model_text", self._handle.value),)
 
-    def info(self) -> Dict[str, Any]:
+    def info(self) -> dict[str, Any]:
         """kind, rows (how many it has learnt from), their devices and networks, and dropped: key and reason of each row that
         it could not learn from."""
-        found: Dict[str, Any] = json_of("model_info", self._handle.value)
+        found: dict[str, Any] = json_of("model_info", self._handle.value)
         if self._table is not None:
             for row in found["dropped"]:
                 row["reason"] = with_rows(self._table, row["reason"])
@@ -119,23 +183,38 @@ class Model:
         if not self._handle.close.alive:
             return "<perfpred.Model closed>"
         info = self.info()
-        of = f"{info['rows']} rows of {', '.join(info['devices'])}" if info["rows"] else "no runs"
+        of = (
+            f"{info['rows']} rows of {', '.join(info['devices'])}"
+            if info["rows"]
+            else "no runs"
+        )
         return f"<perfpred.Model {info['kind']}: {of}>"
 
     @overload
-    def predict(self, network: "Optional[Network]" = None, example: Any = None, **fields: "Unpack[Job]") -> Answer: ...
+    def predict(
+        self,
+        network: "Optional[Network]" = None,
+        example: Any = None,
+        **fields: "Unpack[Job]",
+    ) -> Answer: ...
 
     @overload
     def predict(
-        self, network: "Union[Network, Iterable[str], None]" = None, example: Any = None, **fields: "Unpack[Sweep]"
+        self,
+        network: "Union[Network, Iterable[str], None]" = None,
+        example: Any = None,
+        **fields: "Unpack[Sweep]",
     ) -> Answers: ...
 
-    def predict(self, network: Any = None, example: Any = None, **fields: Any) -> Union[Answer, Answers]:
+    def predict(
+        self, network: Any = None, example: Any = None, **fields: Any
+    ) -> Union[Answer, Answers]:
         """Time, memory, throughput and price of a training job: an Answer; of lists of values all combinations.
 
-        network: a name ("resnet50"), a config.json of Hugging Face's, a step file of perfpred.capture, or a
+        network: a name ("resnet50"), a config.json of Hugging Face's, a step file of perfpred.capture, a
             torch.nn.Module with an `example` of its input (a tensor, a tuple or a dict of keyword arguments; a batch
-            comes first). The module is not computed. `loss=` is a function of its output.
+            comes first), or a file of torch.export (net.pt2), which has an example. The module is not computed.
+            `loss=` is a function of its output.
         fields: of the workload: device, batch_size (samples a step), precision, optimizer, input (sizes of one sample),
             train_images (samples an epoch), and others of docs/formats.md. Of the job: epochs, startup_sec,
             price_per_hour, or prices of devices ({"T4": 0.35} or a prices.csv), budget_sec, quantiles ([0.99]: seconds
@@ -147,7 +226,7 @@ class Model:
         """
         names, rows = combinations(_network_fields(network, example, fields))
         if not names:
-            return Answer(self._forecast(next(rows)))
+            return Answer._of(self._forecast(next(rows)))
         answers, refused = [], []
         for row in rows:
             try:
@@ -155,15 +234,22 @@ class Model:
             except InputError as error:
                 refused.append(error)
                 document = {"key": None, "error": str(error)}
-            answers.append(Answer(document, {name: row[name] for name in names}))
+            answers.append(Answer._of(document, {name: row[name] for name in names}))
         if len(refused) == len(answers):
             raise refused[0]
         if refused:
-            _log.warning("%d of %d rows have no answer; the first: %s", len(refused), len(answers), refused[0])
+            _log.warning(
+                "%d of %d rows have no answer; the first: %s",
+                len(refused),
+                len(answers),
+                refused[0],
+            )
         return Answers(answers)
 
-    def _forecast(self, fields: Dict[str, Any]) -> Dict[str, Any]:
-        document: Dict[str, Any] = json_of("forecast", self._handle.value, encoded_json(fields))
+    def _forecast(self, fields: dict[str, Any]) -> dict[str, Any]:
+        document: dict[str, Any] = json_of(
+            "forecast", self._handle.value, encoded_json(fields)
+        )
         return document
 
     @overload
@@ -173,14 +259,20 @@ class Model:
         *,
         quantiles: Union[float, Sequence[float]] = (),
         **fields: "Unpack[SharedFields]",
-    ) -> "Dict[str, numpy.ndarray[Any, Any]]": ...
+    ) -> "dict[str, numpy.ndarray[Any, Any]]": ...
 
     @overload
     def predict_many(
-        self, jobs: "pandas.DataFrame", *, quantiles: Union[float, Sequence[float]] = (), **fields: "Unpack[SharedFields]"
+        self,
+        jobs: "pandas.DataFrame",
+        *,
+        quantiles: Union[float, Sequence[float]] = (),
+        **fields: "Unpack[SharedFields]",
     ) -> "pandas.DataFrame": ...
 
-    def predict_many(self, jobs: Any, *, quantiles: Union[float, Sequence[float]] = (), **fields: Any) -> Any:
+    def predict_many(
+        self, jobs: Any, *, quantiles: Union[float, Sequence[float]] = (), **fields: Any
+    ) -> Any:
         """Seconds per epoch of many jobs, fast: a DataFrame of pandas, a dict of arrays of one length, or a list of
         dictionaries.
 
@@ -191,23 +283,37 @@ class Model:
         "wrong_input", "unstated" or "failed") and error, one line, empty where it is ok, else its times are NaN: of a
         DataFrame a DataFrame with its index, else a dict of arrays of NumPy.
 
-        Raises InputError, which names the first row, if none can be predicted.
+        Raises InputError, which names the first row, if none can be predicted; ImportError without NumPy.
         """
-        import numpy
+        try:
+            import numpy
+        except ImportError as missing:
+            needs = 'predict_many() needs NumPy: pip install "perfpred[arrays]"'
+            raise ImportError(needs, name="numpy") from missing
 
         columns, count = columns_of(jobs)
         try:
-            wanted = [float(q) for q in ([quantiles] if isinstance(quantiles, (int, float)) else quantiles)]
+            wanted = [
+                float(q)
+                for q in (
+                    [quantiles] if isinstance(quantiles, (int, float)) else quantiles
+                )
+            ]
         except (TypeError, ValueError, OverflowError):
             raise InputError("quantiles are not numbers") from None
         asked = {f"time_sec_p{100 * q:02.10g}": q for q in (*_QUANTILES, *wanted)}
         out = {name: numpy.full(count, numpy.nan) for name in asked}
-        refused: Dict[int, Tuple[str, str]] = {}
+        refused: dict[int, tuple[str, str]] = {}
         for base, numbers, places in _groups(columns, refused):
-            times = self._predict_group({**fields, **base}, places, numbers, list(asked.values()), refused)
+            times = self._predict_group(
+                {**fields, **base}, places, numbers, list(asked.values()), refused
+            )
             for name, answer in zip(asked, times):
                 out[name][places] = answer
-        out["status"], out["error"] = numpy.full(count, "ok", object), numpy.full(count, "", object)
+        out["status"], out["error"] = (
+            numpy.full(count, "ok", object),
+            numpy.full(count, "", object),
+        )
         for place, (status, error) in refused.items():
             out["status"][place], out["error"][place] = status, error
         if refused:
@@ -215,7 +321,12 @@ class Model:
             message = f"[{first}]: {refused[first][1]}"
             if len(refused) == count:
                 raise InputError(message)
-            _log.warning("%d of %d jobs have no answer; the first: %s", len(refused), count, message)
+            _log.warning(
+                "%d of %d jobs have no answer; the first: %s",
+                len(refused),
+                count,
+                message,
+            )
         if hasattr(jobs, "index") and hasattr(jobs, "columns"):
             import pandas
 
@@ -224,20 +335,30 @@ class Model:
 
     def _predict_group(
         self,
-        fields: Dict[str, Any],
+        fields: dict[str, Any],
         places: Any,
-        numbers: Dict[str, Any],
-        quantiles: List[float],
-        refused: Dict[int, Tuple[str, str]],
-    ) -> List[Any]:
+        numbers: dict[str, Any],
+        quantiles: list[float],
+        refused: dict[int, tuple[str, str]],
+    ) -> list[Any]:
         """Quantiles of jobs that differ in numbers alone."""
         import numpy
 
         answers = [numpy.full(len(places), numpy.nan) for _ in quantiles]
-        for start, place in enumerate(places.tolist()):  # the first job that can be makes those of the others
+        for start, place in enumerate(
+            places.tolist()
+        ):  # the first job that can be makes those of the others
             try:
-                first = {name: _whole(name, values[start]) for name, values in numbers.items()}
-                job = Handle("workload", "workload_create", self._handle.value, encoded_json({**fields, **first}))
+                first = {
+                    name: _whole(name, values[start])
+                    for name, values in numbers.items()
+                }
+                job = Handle(
+                    "workload",
+                    "workload_create",
+                    self._handle.value,
+                    encoded_json({**fields, **first}),
+                )
                 break
             except InputError as error:
                 refused[place] = ("wrong_input", str(error))
@@ -245,28 +366,41 @@ class Model:
             return answers
         names = (ctypes.c_char_p * len(numbers))(*(name.encode() for name in numbers))
         doubles = ctypes.POINTER(ctypes.c_double)
-        values = (doubles * len(numbers))(*(one[start:].ctypes.data_as(doubles) for one in numbers.values()))
+        values = (doubles * len(numbers))(
+            *(one[start:].ctypes.data_as(doubles) for one in numbers.values())
+        )
         asked = (ctypes.c_double * len(quantiles))(*quantiles)
-        times = (doubles * len(quantiles))(*(one[start:].ctypes.data_as(doubles) for one in answers))
-        statuses: "numpy.ndarray[Any, Any]" = numpy.zeros(len(places) - start, numpy.intc)
+        times = (doubles * len(quantiles))(
+            *(one[start:].ctypes.data_as(doubles) for one in answers)
+        )
+        statuses: numpy.ndarray[Any, Any] = numpy.zeros(len(places) - start, numpy.intc)
         sizes = (len(numbers), len(statuses), asked, len(quantiles), times)
         try:
             by = (self._handle.value, job.value, names, values, *sizes)
-            call("predict_variants", *by, statuses.ctypes.data_as(ctypes.POINTER(ctypes.c_int)))
+            call(
+                "predict_variants",
+                *by,
+                statuses.ctypes.data_as(ctypes.POINTER(ctypes.c_int)),
+            )
         finally:
             job.close()
         for i in numpy.flatnonzero(statuses).tolist():
-            refused[int(places[start + i])] = (_STATUSES[statuses[i]], text_of("job_error", i))
+            refused[int(places[start + i])] = (
+                _STATUSES[statuses[i]],
+                text_of("job_error", i),
+            )
         return answers
 
-    def observe(self, runs: Table) -> Dict[str, Any]:
+    def observe(self, runs: Table) -> dict[str, Any]:
         """Learns from the runs of a runs.csv, a DataFrame or a list of dictionaries; other threads may predict meanwhile. A row
         needs the fields of its workload, or `key`, and avg_time_sec, or seconds and epochs.
 
         Returns observed (how many) and set_aside (key and reason of each that was not).
         """
         with table_file(runs) as file:
-            document: Dict[str, Any] = json_of("model_observe", self._handle.value, encoded_path(file))
+            document: dict[str, Any] = json_of(
+                "model_observe", self._handle.value, encoded_path(file)
+            )
         return document
 
     def reload(self, path: Optional[Path] = None) -> None:
@@ -283,7 +417,9 @@ class Model:
 def trained_params(**fields: Any) -> int:
     """How many parameters the network of a workload trains."""
     params = ctypes.c_int64()
-    job = Handle("workload", "workload_create", _standard()._handle.value, encoded_json(fields))
+    job = Handle(
+        "workload", "workload_create", _standard()._handle.value, encoded_json(fields)
+    )
     try:
         call("workload_params", job.value, ctypes.byref(params))
     finally:
@@ -302,17 +438,27 @@ def _whole(name: str, value: float) -> Any:
     return int(value) if value == int(value) else float(value)
 
 
-def _groups(columns: Mapping[str, Any], refused: Dict[int, Tuple[str, str]]) -> Iterator[Tuple[Dict[str, Any], Dict[str, Any], Any]]:
+def _groups(
+    columns: Mapping[str, Any], refused: dict[int, tuple[str, str]]
+) -> Iterator[tuple[dict[str, Any], dict[str, Any], Any]]:
     """Rows that agree in all texts and in which values are given: the texts, the numbers of the rows, and their places;
     all but those whose numbers are none, which are refused."""
     import numpy
 
     count = len(next(iter(columns.values())))
-    numbers = {name: numbers_of(name, columns[name], refused) for name in _NUMBERS if name in columns}
-    texts = {name: texts_of(column) for name, column in columns.items() if name not in numbers}
+    numbers = {
+        name: numbers_of(name, columns[name], refused)
+        for name in NUMBERS
+        if name in columns
+    }
+    texts = {
+        name: texts_of(column)
+        for name, column in columns.items()
+        if name not in numbers
+    }
     missing = [numpy.isnan(values) for values in numbers.values()]
     keys = [*texts.values(), *(gaps.tolist() for gaps in missing if gaps.any())]
-    rows: Dict[Tuple[Any, ...], Any] = {}
+    rows: dict[tuple[Any, ...], Any] = {}
     if keys:
         for i, row in enumerate(zip(*keys)):
             if i not in refused:
@@ -322,7 +468,11 @@ def _groups(columns: Mapping[str, Any], refused: Dict[int, Tuple[str, str]]) -> 
     for row, found in rows.items():
         places = numpy.asarray(found)
         given = {name: value for name, value in zip(texts, row) if value is not None}
-        of_rows = {name: values[places] for name, values in numbers.items() if not numpy.isnan(values[places[0]])}
+        of_rows = {
+            name: values[places]
+            for name, values in numbers.items()
+            if not numpy.isnan(values[places[0]])
+        }
         yield given, of_rows, places
 
 
@@ -379,7 +529,11 @@ def predict(
 
 
 def predict(
-    network: Any = None, example: Any = None, *, model: Union[Model, Path, None] = None, **fields: Any
+    network: Any = None,
+    example: Any = None,
+    *,
+    model: Union[Model, Path, None] = None,
+    **fields: Any,
 ) -> Union[Answer, Answers]:
     """Model.predict() of a model or its file; default: the standard model.
 
@@ -409,11 +563,13 @@ def fit(
     options = encoded_json({"kind": kind, "seed": seed, "prior": prior})
     catalogue = _catalogue(device_file)
     with table_file(runs_agg) as file:
-        fitted = Handle("model", "model_fit", encoded_path(file), options, _value(catalogue))
+        fitted = Handle(
+            "model", "model_fit", encoded_path(file), options, _value(catalogue)
+        )
     return Model(fitted, None if file is runs_agg else file)
 
 
-def observe(model: Path, runs: Table, out: Optional[Path] = None) -> Dict[str, Any]:
+def observe(model: Path, runs: Table, out: Optional[Path] = None) -> dict[str, Any]:
     """Corrects a model file by the runs of a runs.csv (or of a DataFrame, or a list of dictionaries), and writes it to
     `out` (default: the same file).
 
@@ -421,38 +577,51 @@ def observe(model: Path, runs: Table, out: Optional[Path] = None) -> Dict[str, A
     """
     to = None if out is None else encoded_path(out)
     with table_file(runs) as file:
-        document: Dict[str, Any] = json_of("observe_file", encoded_path(model), encoded_path(file), to, None)
+        document: dict[str, Any] = json_of(
+            "observe_file", encoded_path(model), encoded_path(file), to, None
+        )
     return document
 
 
 def aggregate(
     runs: Union[Table, Sequence[Path], None] = None,
     *,
-    merge: Union[Path, Sequence[Path], None] = None,
     logs: Optional[Path] = None,
     label: "Label" = "robust",
     out: Optional[Path] = None,
     rejected: Optional[Path] = None,
-    partial: Optional[Path] = None,
     from_logs: Union[Path, Sequence[Path], None] = None,
     runs_out: Optional[Path] = None,
     **facts: Any,
-) -> Dict[str, Any]:
-    """Turns measured runs (files runs.csv, a folder of logs, partial aggregates) into one row for each workload.
+) -> dict[str, Any]:
+    """Turns measured runs (files runs.csv, a folder of logs) into one row for each workload.
 
-    runs: one file or several, or the rows of one as a DataFrame or a list of dictionaries. merge: partial aggregates.
+    runs: one file or several, or the rows of one as a DataFrame or a list of dictionaries.
     from_logs: logs that other software wrote (MLPerf, trainer_state.json, Lightning, Keras, TensorBoard). runs_out: a
     runs.csv for their runs. facts: what they do not say: fields of a workload (batch_size=32), config, params, env,
     and counted ("steps" or "epochs", of a TensorBoard file).
 
-    out: the runs_agg.csv to write. rejected, partial: further files to write. Returns the document of
+    out: the runs_agg.csv to write. rejected: another file to write. Returns the document of
     `perfpred-aggregate --json`: runs, rows, rejected, flagged.
     """
-    options = {"merge": merge, "logs": logs, "label": label, "out": out, "rejected": rejected, "partial": partial}
+    options: dict[str, Any] = {
+        "logs": logs,
+        "label": label,
+        "out": out,
+        "rejected": rejected,
+    }
     options.update({"from": from_logs, "runs_out": runs_out, **facts})
-    files = isinstance(runs, (list, tuple)) and runs and all(is_path(one) for one in runs)
-    with contextlib.nullcontext(runs) if runs is None or files else table_file(runs) as given:
-        document: Dict[str, Any] = json_of("aggregate", encoded_json({"runs": given, **options}))
+    files = (
+        isinstance(runs, (list, tuple)) and runs and all(is_path(one) for one in runs)
+    )
+    with (
+        contextlib.nullcontext(runs)
+        if runs is None or files
+        else table_file(runs) as given
+    ):
+        document: dict[str, Any] = json_of(
+            "aggregate", encoded_json({"runs": given, **options})
+        )
     return document
 
 
@@ -479,19 +648,30 @@ def plan(
     """
     by = None if model is None else _model(model)._handle.value
     with table_file(runs_agg) as table:
-        asked = {**options, "runs_agg": table, "budget_sec": budget_sec, "epochs": epochs}
+        asked = {
+            **options,
+            "runs_agg": table,
+            "budget_sec": budget_sec,
+            "epochs": epochs,
+        }
         made = Handle("plan", "plan_create", encoded_json(asked), by)
     try:
         document = json_of("plan_text", made.value)
     finally:
         made.close()
     if table is not runs_agg:
-        document["left_out"] = [{**row, "key": with_rows(table, row["key"])} for row in document["left_out"]]
-    return Plan(document)
+        document["left_out"] = [
+            {**row, "key": with_rows(table, row["key"])} for row in document["left_out"]
+        ]
+    return Plan._of(document)
 
 
-def devices(name: Optional[str] = None, *, device_file: Optional[Path] = None) -> List[Dict[str, Any]]:
+def devices(
+    name: Optional[str] = None, *, device_file: Optional[Path] = None
+) -> list[dict[str, Any]]:
     """The known devices, or the one of a name: rows of devices.csv (TFLOP/s, GB, GB/s, W; None: not known)."""
     catalogue = Handle("catalogue", "catalogue_create", encoded_path(device_file))
-    found: List[Dict[str, Any]] = json_of("catalogue_devices", catalogue.value, encoded(name))["devices"]
+    found: list[dict[str, Any]] = json_of(
+        "catalogue_devices", catalogue.value, encoded(name)
+    )["devices"]
     return found

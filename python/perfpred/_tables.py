@@ -6,14 +6,30 @@ import csv
 import os
 import re
 import tempfile
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from collections.abc import Iterator, Mapping, Sequence
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Optional,
+    Union,
+)
 
 from perfpred._library import Error, InputError, notes_shown, shown
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Path", "Table", "columns_of", "is_path", "is_table", "numbers_of", "table_file", "texts_of", "with_rows"]
+__all__ = [
+    "Path",
+    "Table",
+    "columns_of",
+    "is_path",
+    "is_table",
+    "numbers_of",
+    "table_file",
+    "texts_of",
+    "with_rows",
+]
 
 Path = Union[str, "os.PathLike[str]"]
 Table = Union[Path, "pandas.DataFrame", Sequence[Mapping[str, Any]]]
@@ -28,7 +44,9 @@ def _is_frame(table: Any) -> bool:
 
 
 def _are_rows(table: Any) -> bool:
-    return isinstance(table, (list, tuple)) and all(isinstance(row, Mapping) for row in table)
+    return isinstance(table, (list, tuple)) and all(
+        isinstance(row, Mapping) for row in table
+    )
 
 
 def is_table(table: Any) -> bool:
@@ -50,10 +68,16 @@ def _cell(value: Any) -> Any:
     """Whole numbers as files have them: a column with gaps is one of floating-point numbers in a DataFrame."""
     if _is_missing(value):
         return None
-    return int(value) if isinstance(value, (bool, float)) and value == value // 1 else value
+    return (
+        int(value)
+        if isinstance(value, (bool, float)) and value == value // 1
+        else value
+    )
 
 
-def temporary_folder(within: Optional[str] = None) -> "tempfile.TemporaryDirectory[str]":
+def temporary_folder(
+    within: Optional[str] = None,
+) -> "tempfile.TemporaryDirectory[str]":
     try:
         return tempfile.TemporaryDirectory(prefix="perfpred-", dir=within)
     except OSError as error:
@@ -63,13 +87,19 @@ def temporary_folder(within: Optional[str] = None) -> "tempfile.TemporaryDirecto
 def _write_table(path: str, table: Sequence[Mapping[str, Any]]) -> None:
     try:
         with open(path, "w", newline="", encoding="utf-8") as file:
-            rows = csv.DictWriter(file, list(dict.fromkeys(name for row in table for name in row)))
+            rows = csv.DictWriter(
+                file, list(dict.fromkeys(name for row in table for name in row))
+            )
             rows.writeheader()
-            rows.writerows({name: _cell(value) for name, value in row.items()} for row in table)
+            rows.writerows(
+                {name: _cell(value) for name, value in row.items()} for row in table
+            )
     except OSError as error:
         raise Error(f"{path}: cannot be written: {error.strerror}") from error
     except (ValueError, RecursionError, csv.Error) as error:
-        raise InputError(f"the table has a value that no file holds: {error}") from error
+        raise InputError(
+            f"the table has a value that no file holds: {error}"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -79,7 +109,9 @@ def table_file(table: Any) -> Iterator[Path]:
         yield table
         return
     if not is_table(table):
-        raise InputError(f"{type(table).__name__} is neither a path, nor a DataFrame, nor a list of dictionaries")
+        raise InputError(
+            f"{type(table).__name__} is neither a path, nor a DataFrame, nor a list of dictionaries"
+        )
     if _is_frame(table):
         table = table.astype(object).where(table.notna(), None).to_dict("records")
     if not table:
@@ -97,22 +129,32 @@ def table_file(table: Any) -> Iterator[Path]:
 def with_rows(path: Path, text: str) -> str:
     """A text with the places of a file as those of the table that it was made of: its rows, from 0."""
     places = re.escape(os.fspath(path)) + r"(?::(\d+))?"
-    return re.sub(places, lambda m: f"[{int(m[1]) - 2}]" if m[1] and int(m[1]) > 1 else "the table", text)
+    return re.sub(
+        places,
+        lambda m: f"[{int(m[1]) - 2}]" if m[1] and int(m[1]) > 1 else "the table",
+        text,
+    )
 
 
-def _columns_of_rows(rows: Sequence[Mapping[str, Any]]) -> Dict[str, List[Any]]:
+def _columns_of_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     names = list(dict.fromkeys(name for row in rows for name in row))
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def columns_of(jobs: Any) -> Tuple[Dict[str, Any], int]:
+def columns_of(jobs: Any) -> tuple[dict[str, Any], int]:
     """The columns of a DataFrame, of a dictionary of them, or of dictionaries as arrays of NumPy; and their length."""
     import numpy
 
     if not (isinstance(jobs, Mapping) or is_table(jobs)):
         kind = type(jobs).__name__
-        raise InputError(f"{kind} is neither a DataFrame, nor a dictionary of columns, nor a list of dictionaries")
-    given = _columns_of_rows(jobs) if _are_rows(jobs) else {name: jobs[name] for name in jobs}
+        raise InputError(
+            f"{kind} is neither a DataFrame, nor a dictionary of columns, nor a list of dictionaries"
+        )
+    given = (
+        _columns_of_rows(jobs)
+        if _are_rows(jobs)
+        else {name: jobs[name] for name in jobs}
+    )
     columns = {}
     for name, values in given.items():
         try:
@@ -125,7 +167,7 @@ def columns_of(jobs: Any) -> Tuple[Dict[str, Any], int]:
     return columns, int(next(iter(sizes))[0])
 
 
-def numbers_of(name: str, column: Any, refused: Dict[int, Tuple[str, str]]) -> Any:
+def numbers_of(name: str, column: Any, refused: dict[int, tuple[str, str]]) -> Any:
     """Values of a column as numbers, NaN where none is given; the places of those that are none are refused."""
     import numpy
 
@@ -140,6 +182,6 @@ def numbers_of(name: str, column: Any, refused: Dict[int, Tuple[str, str]]) -> A
     return numbers
 
 
-def texts_of(column: Any) -> List[Any]:
+def texts_of(column: Any) -> list[Any]:
     """Values of a column that is no number's, None where none is given."""
     return [_cell(value) for value in column.tolist()]

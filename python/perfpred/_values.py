@@ -4,11 +4,17 @@
 import itertools
 import json
 import os
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import (
+    Any,
+    NamedTuple,
+    Optional,
+)
 
+from perfpred._fields import LISTS, SHAPES
 from perfpred._library import InputError, encoded, shown
 
-__all__ = ["Quantiles", "combinations", "duration", "encoded_json", "gigabytes", "plain", "table"]
+__all__ = ["Quantiles", "combinations", "duration", "encoded_json", "plain", "table"]
 
 
 class Quantiles(NamedTuple):
@@ -34,7 +40,9 @@ def plain(value: Any) -> Any:
         return {plain(str(name)): plain(one) for name, one in value.items()}
     if isinstance(value, Iterable):
         return [plain(one) for one in value]
-    raise InputError(f"{type(value).__name__} {shown(value)} is neither a text nor a number")
+    raise InputError(
+        f"{type(value).__name__} {shown(value)} is neither a text nor a number"
+    )
 
 
 def _plain_field(name: str, value: Any) -> Any:
@@ -48,7 +56,11 @@ def _plain_field(name: str, value: Any) -> Any:
 
 def encoded_json(values: Mapping[str, Any]) -> bytes:
     """Raises InputError for a value that JSON has not, such as NaN."""
-    document = {name: _plain_field(name, value) for name, value in values.items() if value is not None}
+    document = {
+        name: _plain_field(name, value)
+        for name, value in values.items()
+        if value is not None
+    }
     for name, value in document.items():
         try:
             if isinstance(value, int):
@@ -57,30 +69,44 @@ def encoded_json(values: Mapping[str, Any]) -> bytes:
         except RecursionError:
             raise InputError(f"{name} is nested too deeply") from None
         except (ValueError, OverflowError) as error:
-            what = "has too many digits" if isinstance(value, int) else "is not a finite number"
+            what = (
+                "has too many digits"
+                if isinstance(value, int)
+                else "is not a finite number"
+            )
             raise InputError(f"{name} {shown(value)} {what}") from error
     return json.dumps(document).encode()
 
 
-def _choices(name: str, value: Any) -> Optional[List[Any]]:
+def _choices(name: str, value: Any) -> Optional[list[Any]]:
     """The values of a list, None for a single value, such as a list of numbers as `input`, which is one shape."""
-    if isinstance(value, (str, bytes, os.PathLike)) or not hasattr(value, "__iter__") or isinstance(value, Mapping):
+    if (
+        isinstance(value, (str, bytes, os.PathLike))
+        or not hasattr(value, "__iter__")
+        or isinstance(value, Mapping)
+    ):
         return None
     if getattr(value, "ndim", None) == 0:  # an array of one number
         return None
     choices = list(_plain_field(name, value))
-    if name == "quantiles":  # all of one answer
+    if name in LISTS:  # of one answer
         return None
-    if name == "input" and all(isinstance(one, int) for one in choices):
+    if name in SHAPES and all(isinstance(one, int) for one in choices):
         return None
     if not choices:
         raise InputError(f"{name} is an empty list")
     return choices
 
 
-def combinations(fields: Mapping[str, Any]) -> Tuple[List[str], Iterator[Dict[str, Any]]]:
+def combinations(
+    fields: Mapping[str, Any],
+) -> tuple[list[str], Iterator[dict[str, Any]]]:
     """The names of the fields with lists of values, and every combination of values, the first field slowest."""
-    swept = {name: choices for name, choices in ((n, _choices(n, v)) for n, v in fields.items()) if choices is not None}
+    swept = {
+        name: choices
+        for name, choices in ((n, _choices(n, v)) for n, v in fields.items())
+        if choices is not None
+    }
     rows = itertools.product(*swept.values())
     return list(swept), ({**fields, **dict(zip(swept, row))} for row in rows)
 
@@ -94,16 +120,14 @@ def duration(sec: float) -> str:
     return f"{sec / 3600:.1f} h" if sec < 172800 else f"{sec / 86400:.1f} days"
 
 
-def gigabytes(size: Optional[float]) -> str:
-    return "" if size is None else f"{size / 1e9:.2f}"
-
-
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns of texts; the first is flush left."""
     lines = [list(header), *(list(row) for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     return "\n".join(
-        "  ".join(text.ljust(width) if i == 0 else text.rjust(width) for i, (text, width) in enumerate(zip(line, widths)))
-        .rstrip()
+        "  ".join(
+            text.ljust(width) if i == 0 else text.rjust(width)
+            for i, (text, width) in enumerate(zip(line, widths))
+        ).rstrip()
         for line in lines
     )

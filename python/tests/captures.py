@@ -11,7 +11,7 @@ import textwrap
 import unittest
 
 import perfpred
-from perfpred.capture.__main__ import main
+from perfpred._capture.command import main
 
 
 class Captures(unittest.TestCase):
@@ -30,7 +30,9 @@ class Captures(unittest.TestCase):
         program = os.environ.get("PERFPRED_INSPECT")
         if not program:
             self.skipTest("PERFPRED_INSPECT does not name the program")
-        done = subprocess.run([program, *arguments, "--json"], capture_output=True, text=True)
+        done = subprocess.run(
+            [program, *arguments, "--json"], capture_output=True, text=True
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
@@ -48,7 +50,15 @@ class Scripts(Captures):
         """In this process, as that is quicker. Returns the exit code and what was said."""
         said, printed = io.StringIO(), io.StringIO()
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(printed):
-            code = main(["--out", out or self.path, *options, self.write_script(text), *arguments])
+            code = main(
+                [
+                    "--out",
+                    out or self.path,
+                    *options,
+                    self.write_script(text),
+                    *arguments,
+                ]
+            )
         return code, said.getvalue()
 
 
@@ -63,7 +73,12 @@ def types(document, op, key="inputs"):
 def operators(document, phase=None):
     """Names, shapes and types, without what depends on addresses and on the program around."""
     return [
-        (op["name"], shapes(document, op), types(document, op), shapes(document, op, "outputs"))
+        (
+            op["name"],
+            shapes(document, op),
+            types(document, op),
+            shapes(document, op, "outputs"),
+        )
         for op in document["ops"]
         if phase in (None, op["phase"])
     ]

@@ -6,10 +6,9 @@ import unittest
 
 import torch
 import torch.nn.functional as F
+from captures import Captures, of_role, operators, shapes, types
 from torch import nn
 from torch.utils.checkpoint import checkpoint
-
-from captures import Captures, operators, of_role, shapes, types
 
 
 class Block(nn.Module):
@@ -23,7 +22,9 @@ class Block(nn.Module):
         self.bn2 = nn.BatchNorm2d(width)
         self.downsample = None
         if stride != 1 or channels != width:
-            self.downsample = nn.Sequential(nn.Conv2d(channels, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+            self.downsample = nn.Sequential(
+                nn.Conv2d(channels, width, 1, stride, bias=False), nn.BatchNorm2d(width)
+            )
 
     def forward(self, x):
         out = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)), inplace=True)))
@@ -31,12 +32,19 @@ class Block(nn.Module):
 
 
 def resnet18():
-    layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
+    layers = [
+        nn.Conv2d(3, 64, 7, 2, 3, bias=False),
+        nn.BatchNorm2d(64),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(3, 2, 1),
+    ]
     channels = 64
     for width, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
         layers += [Block(channels, width, stride), Block(width, width, 1)]
         channels = width
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000))
+    return nn.Sequential(
+        *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000)
+    )
 
 
 class Gpt2(nn.Module):
@@ -44,7 +52,10 @@ class Gpt2(nn.Module):
 
     def __init__(self, layers=12, hidden=768, heads=12, words=50257, positions=1024):
         super().__init__()
-        self.words, self.places = nn.Embedding(words, hidden), nn.Embedding(positions, hidden)
+        self.words, self.places = (
+            nn.Embedding(words, hidden),
+            nn.Embedding(positions, hidden),
+        )
         self.heads = heads
         self.blocks = nn.ModuleList()
         for _ in range(layers):
@@ -64,26 +75,49 @@ class Gpt2(nn.Module):
 
     def forward(self, x):
         batch, length = x.shape
-        h = F.dropout(self.words(x) + self.places(torch.arange(length, device=x.device)), 0.1)
+        h = F.dropout(
+            self.words(x) + self.places(torch.arange(length, device=x.device)), 0.1
+        )
         for block in self.blocks:
-            q, k, v = block["qkv"](block["norm1"](h)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-            attention = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=0.1)
-            h = h + F.dropout(block["out"](attention.transpose(1, 2).reshape(batch, length, -1)), 0.1)
-            h = h + F.dropout(block["down"](F.gelu(block["up"](block["norm2"](h)), approximate="tanh")), 0.1)
+            q, k, v = (
+                block["qkv"](block["norm1"](h))
+                .view(batch, length, 3, self.heads, -1)
+                .permute(2, 0, 3, 1, 4)
+            )
+            attention = F.scaled_dot_product_attention(
+                q, k, v, is_causal=True, dropout_p=0.1
+            )
+            h = h + F.dropout(
+                block["out"](attention.transpose(1, 2).reshape(batch, length, -1)), 0.1
+            )
+            h = h + F.dropout(
+                block["down"](
+                    F.gelu(block["up"](block["norm2"](h)), approximate="tanh")
+                ),
+                0.1,
+            )
         return self.norm(h) @ self.words.weight.t()
 
 
 class Counts(Captures):
     def test_resnet18_is_counted_as_the_network_that_perfpred_knows(self):
-        model, images, labels = resnet18(), torch.randn(4, 3, 224, 224), torch.zeros(4, dtype=torch.long)
+        model, images, labels = (
+            resnet18(),
+            torch.randn(4, 3, 224, 224),
+            torch.zeros(4, dtype=torch.long),
+        )
         self.captured(lambda: F.cross_entropy(model(images), labels).backward())
         step = self.inspected("--step", self.path)
-        zoo = self.inspected("--network", "resnet18", "--batch-size", "4", "--optimizer", "none")
+        zoo = self.inspected(
+            "--network", "resnet18", "--batch-size", "4", "--optimizer", "none"
+        )
         self.assertEqual(step["params"], 11_689_512)
         for phase in ("forward", "loss", "backward"):
             self.assertEqual(step["phases"][phase], zoo["phases"][phase], phase)
         self.assertEqual(step["batch_size"], 4)
-        self.assertAlmostEqual(step["memory"]["peak_bytes"] / zoo["memory"]["peak_bytes"], 1, delta=0.001)
+        self.assertAlmostEqual(
+            step["memory"]["peak_bytes"] / zoo["memory"]["peak_bytes"], 1, delta=0.001
+        )
 
     def test_gpt2_has_the_products_of_the_textbook(self):
         with torch.device("meta"):
@@ -108,7 +142,9 @@ class Counts(Captures):
 
 class Roles(Captures):
     def test_roles_phases_and_layers(self):
-        model = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 4))
+        model = nn.Sequential(
+            nn.Linear(6, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 4)
+        )
         optimizer = torch.optim.Adam(model.parameters())
         features, labels = torch.randn(8, 6), torch.zeros(8, dtype=torch.long)
 
@@ -126,9 +162,14 @@ class Roles(Captures):
         self.assertEqual(of_role(document, "buffer"), 2 * 5 * 4 + 8)
         self.assertEqual(document["batch_size"], 8)
         phases = [op["phase"] for op in document["ops"]]
-        self.assertEqual(phases, sorted(phases, key=["forward", "loss", "backward", "optimizer"].index))
+        self.assertEqual(
+            phases,
+            sorted(phases, key=["forward", "loss", "backward", "optimizer"].index),
+        )
         layer_of = {
-            (op["name"], op["phase"]): document["layers"][op["layer"]] for op in document["ops"] if "layer" in op
+            (op["name"], op["phase"]): document["layers"][op["layer"]]
+            for op in document["ops"]
+            if "layer" in op
         }
         self.assertEqual(layer_of["aten::native_batch_norm", "forward"], "1")
         self.assertEqual(layer_of["aten::native_batch_norm_backward", "backward"], "1")
@@ -173,7 +214,9 @@ class Roles(Captures):
         document = self.captured(step, batch_size=1)
         made = document["ops"][0]["outputs"][0]
         storage = document["tensors"][made]["storage"]
-        freed = [i for i, op in enumerate(document["ops"]) if storage in op.get("frees", ())]
+        freed = [
+            i for i, op in enumerate(document["ops"]) if storage in op.get("frees", ())
+        ]
         self.assertEqual(freed, [1])  # after the sum, which keeps nothing of it
 
     def test_the_program_is_as_before(self):
@@ -203,7 +246,11 @@ class Roles(Captures):
         for name, tensor in before[0].items():
             self.assertTrue(torch.equal(tensor, after[0][name]), name)
         for key, state in before[1]["state"].items():
-            self.assertTrue(torch.equal(state["momentum_buffer"], after[1]["state"][key]["momentum_buffer"]))
+            self.assertTrue(
+                torch.equal(
+                    state["momentum_buffer"], after[1]["state"][key]["momentum_buffer"]
+                )
+            )
         for old, new, gradient in zip(parameters, model.parameters(), gradients):
             self.assertIs(old, new)
             self.assertTrue(torch.equal(new.grad, gradient))
@@ -243,7 +290,11 @@ class AsCudaDoes(Captures):
             loss.backward()
 
         document = self.linear_steps(twice)
-        casts = [op for op in document["ops"] if op["phase"] == "forward" and shapes(document, op) == [[5, 6]]]
+        casts = [
+            op
+            for op in document["ops"]
+            if op["phase"] == "forward" and shapes(document, op) == [[5, 6]]
+        ]
         self.assertEqual([op["name"] for op in casts], ["aten::_to_copy"])
 
     def test_autocast_reaches_what_checkpoints_compute_again(self):
@@ -251,22 +302,44 @@ class AsCudaDoes(Captures):
 
         def step():
             with torch.autocast("cuda", dtype=torch.bfloat16):
-                loss = checkpoint(model, torch.randn(8, 6, requires_grad=False), use_reentrant=False).float().sum()
+                loss = (
+                    checkpoint(
+                        model,
+                        torch.randn(8, 6, requires_grad=False),
+                        use_reentrant=False,
+                    )
+                    .float()
+                    .sum()
+                )
             loss.backward()
 
         document = self.captured(step)
         products = [op for op in document["ops"] if op["name"] == "aten::addmm"]
-        self.assertEqual([op["phase"] for op in products], ["forward", "forward", "backward"])
+        self.assertEqual(
+            [op["phase"] for op in products], ["forward", "forward", "backward"]
+        )
         self.assertEqual({types(document, op)[1] for op in products}, {"bfloat16"})
 
     def test_pinned_batches_reach_the_device(self):
         def step(pinned):
-            model, features, labels = nn.Linear(6, 5), torch.randn(8, 6), torch.empty(8, 5, pin_memory=pinned)
+            model, features, labels = (
+                nn.Linear(6, 5),
+                torch.randn(8, 6),
+                torch.empty(8, 5, pin_memory=pinned),
+            )
             features = features.pin_memory() if pinned else features
             self.assertTrue(features.is_pinned() or not pinned)
-            F.mse_loss(model(features.to("cuda", non_blocking=True)), labels.cuda(non_blocking=True)).backward()
+            F.mse_loss(
+                model(features.to("cuda", non_blocking=True)),
+                labels.cuda(non_blocking=True),
+            ).backward()
 
-        self.assertEqual(*(operators(self.captured(lambda: step(pinned))) for pinned in (True, False)))
+        self.assertEqual(
+            *(
+                operators(self.captured(lambda: step(pinned)))
+                for pinned in (True, False)
+            )
+        )
 
     def test_optimizers_choose_foreach_as_on_cuda(self):
         for kind, options in (
@@ -290,23 +363,40 @@ class AsCudaDoes(Captures):
                 self.assertEqual(*chosen)
                 self.assertTrue(any("_foreach_" in op[0] for op in chosen[0]))
                 executed = self.captured(step, execute=True)
-                self.assertIn("aten::_foreach_norm", [op["name"] for op in executed["ops"]])
-                updates = [op["name"] for op in executed["ops"] if op["phase"] == "optimizer"]
+                self.assertIn(
+                    "aten::_foreach_norm", [op["name"] for op in executed["ops"]]
+                )
+                updates = [
+                    op["name"] for op in executed["ops"] if op["phase"] == "optimizer"
+                ]
                 self.assertTrue(any("_foreach_" in name for name in updates), updates)
-                self.assertFalse({"aten::mul_", "aten::add_", "aten::addcdiv_", "aten::lerp_"} & set(updates), updates)
+                self.assertFalse(
+                    {"aten::mul_", "aten::add_", "aten::addcdiv_", "aten::lerp_"}
+                    & set(updates),
+                    updates,
+                )
 
     def test_channels_last_memory_stays_so(self):
         """As the same step leaves it when it is computed; no gradient is copied into another layout."""
         image = torch.randn(2, 8, 6, 6).to(memory_format=torch.channels_last)
         laid_out = []
         for execute in (False, True):
-            model = nn.Sequential(nn.Conv2d(8, 16, 3), nn.ReLU(), nn.Conv2d(16, 4, 3)).to(memory_format=torch.channels_last)
-            document = self.captured(lambda: model(image).sum().backward(), execute=execute)
-            laid_out.append([
-                [None if i is None else document["tensors"][i]["strides"] for i in op["outputs"]]
-                for op in document["ops"]
-                if "convolution" in op["name"]
-            ])
+            model = nn.Sequential(
+                nn.Conv2d(8, 16, 3), nn.ReLU(), nn.Conv2d(16, 4, 3)
+            ).to(memory_format=torch.channels_last)
+            document = self.captured(
+                lambda: model(image).sum().backward(), execute=execute
+            )
+            laid_out.append(
+                [
+                    [
+                        None if i is None else document["tensors"][i]["strides"]
+                        for i in op["outputs"]
+                    ]
+                    for op in document["ops"]
+                    if "convolution" in op["name"]
+                ]
+            )
             self.assertNotIn("aten::copy_", [op["name"] for op in document["ops"]])
         self.assertEqual(*laid_out)
 
@@ -319,8 +409,14 @@ class AsCudaDoes(Captures):
             model(torch.randn(8, 6)).sum().backward()
             optimizer.step()
 
-        names = [op["name"] for op in self.captured(step)["ops"] if op["phase"] == "optimizer"]
-        self.assertEqual(names, ["aten::_foreach_mul_", "aten::_foreach_add_", "aten::_foreach_add_"])
+        names = [
+            op["name"]
+            for op in self.captured(step)["ops"]
+            if op["phase"] == "optimizer"
+        ]
+        self.assertEqual(
+            names, ["aten::_foreach_mul_", "aten::_foreach_add_", "aten::_foreach_add_"]
+        )
         self.assertEqual(optimizer.state_dict()["state"], {})
 
     def test_a_closure_computes_gradients_while_the_optimizer_steps(self):
@@ -348,21 +444,33 @@ class AsCudaDoes(Captures):
             self.assertEqual(*(operators(document, phase) for document in steps))
 
     def attention(self, **options):
-        q, k, v = (torch.randn(2, heads, 16, 8, requires_grad=True) for heads in (4, options.pop("kv_heads", 4), 4))
+        q, k, v = (
+            torch.randn(2, heads, 16, 8, requires_grad=True)
+            for heads in (4, options.pop("kv_heads", 4), 4)
+        )
         if options.get("enable_gqa"):
             v = torch.randn(2, k.shape[1], 16, 8, requires_grad=True)
-        return self.captured(lambda: F.scaled_dot_product_attention(q, k, v, **options).sum().backward(), batch_size=2)
+        return self.captured(
+            lambda: F.scaled_dot_product_attention(q, k, v, **options).sum().backward(),
+            batch_size=2,
+        )
 
     def test_attention_is_one_operator(self):
         document = self.attention(is_causal=True, dropout_p=0.1)
         forward = [op for op in document["ops"] if op["name"] == "perfpred::attention"]
-        backward = [op for op in document["ops"] if op["name"] == "perfpred::attention_backward"]
+        backward = [
+            op for op in document["ops"] if op["name"] == "perfpred::attention_backward"
+        ]
         self.assertEqual(len(forward), 1)
         self.assertEqual(forward[0]["args"], {"causal": True})
-        self.assertEqual(shapes(document, forward[0], "outputs"), [[2, 4, 16, 8], [2, 4, 16]])
+        self.assertEqual(
+            shapes(document, forward[0], "outputs"), [[2, 4, 16, 8], [2, 4, 16]]
+        )
         self.assertEqual(backward[0]["args"], {"causal": True})
         self.assertEqual(shapes(document, backward[0], "outputs"), [[2, 4, 16, 8]] * 3)
-        self.assertFalse(any(op["name"] in ("aten::bmm", "aten::_softmax") for op in document["ops"]))
+        self.assertFalse(
+            any(op["name"] in ("aten::bmm", "aten::_softmax") for op in document["ops"])
+        )
 
     def test_attention_with_masks_and_groups(self):
         mask = torch.ones(16, 16, dtype=torch.bool)
@@ -371,15 +479,22 @@ class AsCudaDoes(Captures):
         self.assertEqual(shapes(document, op)[3], [2, 4, 16, 16])
         self.assertEqual(document["tensors"][op["inputs"][3]]["strides"], [0, 0, 16, 1])
         document = self.attention(kv_heads=2, enable_gqa=True)
-        op = next(op for op in document["ops"] if op["name"] == "perfpred::attention_backward")
-        self.assertEqual(shapes(document, op, "outputs"), [[2, 4, 16, 8], [2, 2, 16, 8], [2, 2, 16, 8]])
+        op = next(
+            op for op in document["ops"] if op["name"] == "perfpred::attention_backward"
+        )
+        self.assertEqual(
+            shapes(document, op, "outputs"),
+            [[2, 4, 16, 8], [2, 2, 16, 8], [2, 2, 16, 8]],
+        )
 
     def test_attention_reads_each_slice_of_a_packed_projection(self):
         batch, positions, heads, width = 2, 16, 4, 8
         project = nn.Linear(32, 3 * heads * width)
 
         def step():
-            packed = project(torch.randn(batch, positions, 32)).view(batch, positions, 3, heads, width)
+            packed = project(torch.randn(batch, positions, 32)).view(
+                batch, positions, 3, heads, width
+            )
             q, k, v = packed.permute(2, 0, 3, 1, 4)
             F.scaled_dot_product_attention(q, k, v).sum().backward()
 
@@ -411,10 +526,16 @@ class AsCudaDoes(Captures):
 
         for ones, known in ((torch.ones(2, 16), True), (torch.eye(2, 16), False)):
             net = Net()
-            document = self.captured(lambda: net(ones.long()).sum().backward(), batch_size=2)
-            self.assertEqual(net.asked, [known, False])  # of a changed mask nobody knows: it is told False
+            document = self.captured(
+                lambda: net(ones.long()).sum().backward(), batch_size=2
+            )
+            self.assertEqual(
+                net.asked, [known, False]
+            )  # of a changed mask nobody knows: it is told False
             self.assertEqual(len(document["values"]), 1)
-            op = next(op for op in document["ops"] if op["name"] == "perfpred::attention")
+            op = next(
+                op for op in document["ops"] if op["name"] == "perfpred::attention"
+            )
             self.assertEqual(op.get("args", {}).get("causal", False), known)
 
     def test_attention_keeps_the_order_of_axes_in_half_precision(self):
@@ -424,7 +545,9 @@ class AsCudaDoes(Captures):
 
             def step():
                 heads = q.permute(1, 2, 0, 3)
-                F.scaled_dot_product_attention(heads, heads, heads).permute(2, 0, 1, 3).contiguous().sum().backward()
+                F.scaled_dot_product_attention(heads, heads, heads).permute(
+                    2, 0, 1, 3
+                ).contiguous().sum().backward()
 
             document = self.captured(step, batch_size=2)
             forward = [op["name"] for op in document["ops"] if op["phase"] == "forward"]
@@ -432,7 +555,9 @@ class AsCudaDoes(Captures):
 
     def test_dropout_keeps_a_byte_for_each_element(self):
         weight = nn.Parameter(torch.randn(64, 64))
-        document = self.captured(lambda: F.dropout(weight, 0.5).sum().backward(), batch_size=1)
+        document = self.captured(
+            lambda: F.dropout(weight, 0.5).sum().backward(), batch_size=1
+        )
         op = next(op for op in document["ops"] if op["name"] == "aten::native_dropout")
         self.assertEqual(types(document, op, "outputs"), ["float32", "bool"])
 
@@ -441,9 +566,20 @@ class AsCudaDoes(Captures):
         documents = []
         for execute in (False, True):
             torch.manual_seed(0)
-            model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 10))
+            model = nn.Sequential(
+                nn.Conv2d(3, 8, 3),
+                nn.BatchNorm2d(8),
+                nn.ReLU(),
+                nn.Flatten(),
+                nn.Linear(8 * 36, 10),
+            )
             images, labels = torch.randn(4, 3, 8, 8), torch.zeros(4, dtype=torch.long)
-            documents.append(self.captured(lambda: F.cross_entropy(model(images), labels).backward(), execute=execute))
+            documents.append(
+                self.captured(
+                    lambda: F.cross_entropy(model(images), labels).backward(),
+                    execute=execute,
+                )
+            )
         self.assertEqual(operators(documents[0]), operators(documents[1]))
 
 

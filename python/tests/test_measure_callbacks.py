@@ -8,10 +8,10 @@ import unittest
 import warnings
 
 import torch
+from test_measure import Loop
 from torch import nn
 
 import perfpred
-from test_measure import Loop
 
 
 def there(*packages):
@@ -45,29 +45,51 @@ class Lightning(Callback):
             def configure_optimizers(self):
                 return torch.optim.SGD(self.parameters(), 0.1)
 
-        quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+        quiet = {
+            "logger": False,
+            "enable_checkpointing": False,
+            "enable_progress_bar": False,
+        }
         quiet["enable_model_summary"] = False
-        trainer = lightning.Trainer(accelerator="cpu", callbacks=[callback], **quiet, **options)
+        trainer = lightning.Trainer(
+            accelerator="cpu", callbacks=[callback], **quiet, **options
+        )
         trainer.fit(Module(), loader)
         return self.rows()[-1]
 
     def test_a_run_is_measured(self):
         callback = perfpred.measure.LightningCallback(self.path, network="mine")
         row = self.trained(callback, self.loader(), max_epochs=1)
-        self.assertEqual((row["batch_size"], row["optimizer"], row["train_images"]), ("4", "sgd", "40"))
-        self.assertEqual((row["params"], row["precision"], row["accumulate"]), (str(self.PARAMS), "fp32", ""))
+        self.assertEqual(
+            (row["batch_size"], row["optimizer"], row["train_images"]),
+            ("4", "sgd", "40"),
+        )
+        self.assertEqual(
+            (row["params"], row["precision"], row["accumulate"]),
+            (str(self.PARAMS), "fp32", ""),
+        )
         self.assertIn(row["outcome"], ("ok", "untrusted"))
         self.assertEqual(self.taken(callback.measured), 8)
 
     def test_accumulation_and_precision(self):
         callback = perfpred.measure.LightningCallback(self.path, network="mine")
-        options = {"precision": "bf16-mixed", "accumulate_grad_batches": 2, "max_epochs": 1}
+        options = {
+            "precision": "bf16-mixed",
+            "accumulate_grad_batches": 2,
+            "max_epochs": 1,
+        }
         row = self.trained(callback, self.loader(80), **options)
-        self.assertEqual((row["batch_size"], row["accumulate"], row["precision"]), ("4", "2", "bf16"))
+        self.assertEqual(
+            (row["batch_size"], row["accumulate"], row["precision"]), ("4", "2", "bf16")
+        )
         self.assertEqual(self.taken(callback.measured), 8)
 
     def test_the_step_is_captured(self):
-        row = self.trained(perfpred.measure.LightningCallback(self.path, capture=True), self.loader(), max_epochs=1)
+        row = self.trained(
+            perfpred.measure.LightningCallback(self.path, capture=True),
+            self.loader(),
+            max_epochs=1,
+        )
         self.assertRegex(row["network"], "^step:[0-9a-f]{12}$")
 
     def test_an_exception_leaves_a_row(self):
@@ -86,7 +108,10 @@ class Lightning(Callback):
         callback = perfpred.measure.LightningCallback(self.path, network="mine")
         with self.assertRaisesRegex(ValueError, "a bad batch"):
             self.trained(callback, self.loader(), max_epochs=1)
-        self.assertEqual((self.rows()[-1]["outcome"], self.rows()[-1]["note"]), ("failed", "a bad batch"))
+        self.assertEqual(
+            (self.rows()[-1]["outcome"], self.rows()[-1]["note"]),
+            ("failed", "a bad batch"),
+        )
 
 
 @there("transformers", "accelerate")
@@ -94,7 +119,9 @@ class Transformers(Callback):
     def trained(self, callback, **options):
         import transformers
 
-        config = transformers.GPT2Config(n_layer=1, n_embd=16, n_head=2, vocab_size=64, n_positions=16)
+        config = transformers.GPT2Config(
+            n_layer=1, n_embd=16, n_head=2, vocab_size=64, n_positions=16
+        )
         model = transformers.GPT2LMHeadModel(config)
         words = torch.randint(0, 64, (40, 16))
         data = [{"input_ids": w, "labels": w} for w in words]
@@ -102,28 +129,37 @@ class Transformers(Callback):
             self.folder.name, per_device_train_batch_size=4, num_train_epochs=1, use_cpu=True, report_to=[],
             save_strategy="no", logging_steps=3, disable_tqdm=True, **options,
         )  # fmt: skip
-        trainer = transformers.Trainer(model, arguments, train_dataset=data, callbacks=[callback])
+        trainer = transformers.Trainer(
+            model, arguments, train_dataset=data, callbacks=[callback]
+        )
         trainer.train()
         return model, self.rows()[-1]
 
     def test_a_run_is_measured(self):
         callback = perfpred.measure.TrainerCallback(self.path, network="tiny_gpt2")
         model, row = self.trained(callback)
-        self.assertEqual((row["batch_size"], row["optimizer"], row["train_images"]), ("4", "adamw", "40"))
+        self.assertEqual(
+            (row["batch_size"], row["optimizer"], row["train_images"]),
+            ("4", "adamw", "40"),
+        )
         self.assertEqual((row["input"], row["classes"]), ("16", "64"))
         self.assertEqual(row["params"], str(sum(p.numel() for p in model.parameters())))
         self.assertIn(row["outcome"], ("ok", "untrusted"))
         self.assertEqual(self.taken(callback.measured), 8)
 
     def test_the_step_is_captured(self):
-        model, row = self.trained(perfpred.measure.TrainerCallback(self.path, capture=True))
+        model, row = self.trained(
+            perfpred.measure.TrainerCallback(self.path, capture=True)
+        )
         self.assertRegex(row["network"], "^step:[0-9a-f]{12}$")
         self.assertTrue(all(torch.isfinite(p).all() for p in model.parameters()))
 
     def test_accumulation_and_precision(self):
         callback = perfpred.measure.TrainerCallback(self.path, network="tiny_gpt2")
         _, row = self.trained(callback, gradient_accumulation_steps=2, bf16=True)
-        self.assertEqual((row["batch_size"], row["accumulate"], row["precision"]), ("4", "2", "bf16"))
+        self.assertEqual(
+            (row["batch_size"], row["accumulate"], row["precision"]), ("4", "2", "bf16")
+        )
 
 
 if __name__ == "__main__":

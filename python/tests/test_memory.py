@@ -5,9 +5,8 @@ import json
 import unittest
 
 import torch
-from torch import nn
-
 from captures import Captures, Scripts, of_role
+from torch import nn
 
 
 class Gradients(Captures):
@@ -31,21 +30,30 @@ class Gradients(Captures):
     def peaks(self, order):
         found = []
         for before in (0, 2):
-            model = nn.Sequential(*[m for _ in range(8) for m in (nn.Linear(256, 256), nn.ReLU())])
+            model = nn.Sequential(
+                *[m for _ in range(8) for m in (nn.Linear(256, 256), nn.ReLU())]
+            )
             optimizer = torch.optim.Adam(model.parameters(), foreach=False)
             for _ in range(before):
                 self.step_of(order, model, optimizer)
             document = self.captured(lambda: self.step_of(order, model, optimizer))
-            self.assertIn(of_role(document, "gradient"), (self.PARAMETERS, 2 * self.PARAMETERS))
+            self.assertIn(
+                of_role(document, "gradient"), (self.PARAMETERS, 2 * self.PARAMETERS)
+            )
             found.append(self.inspected("--step", self.path)["memory"]["peak_bytes"])
         self.assertEqual(*found)  # whichever step was captured
         return found[0]
 
     def test_they_are_in_memory_until_they_are_cleared(self):
-        peaks = {order: self.peaks(order) for order in ("first", "between", "first_kept", "last")}
+        peaks = {
+            order: self.peaks(order)
+            for order in ("first", "between", "first_kept", "last")
+        }
         self.assertEqual(peaks["first"], peaks["last"])
         # Between: during the forward pass both the old gradients and all activations, but not the last gradient's two.
-        self.assertEqual(peaks["between"] - peaks["first"], self.PARAMETERS - self.ACTIVATION - 8)
+        self.assertEqual(
+            peaks["between"] - peaks["first"], self.PARAMETERS - self.ACTIVATION - 8
+        )
         self.assertEqual(peaks["first_kept"] - peaks["first"], self.PARAMETERS)
 
     def test_they_are_added_to(self):
@@ -89,7 +97,9 @@ class Accumulation(Scripts):
         self.assertEqual(code, 0, said)
         with open(self.path) as file:
             document = json.load(file)
-        return document, self.inspected("--step", self.path, "--device", "A100-SXM4-80GB")
+        return document, self.inspected(
+            "--step", self.path, "--device", "A100-SXM4-80GB"
+        )
 
     def test_one_batch_stands_for_all(self):
         one, two, more = (self.answers(count) for count in (1, 2, 5))
@@ -97,16 +107,27 @@ class Accumulation(Scripts):
         self.assertEqual(len(two[0]["ops"]), len(more[0]["ops"]))
         self.assertEqual(len(two[0]["storages"]), len(more[0]["storages"]))
         self.assertEqual(two[1]["memory"], more[1]["memory"])
-        self.assertEqual(two[1]["memory"]["activations"], one[1]["memory"]["activations"])  # of one batch at a time
-        for phase, ratio in (("forward", 2.5), ("loss", 2.5), ("backward", 2.5), ("optimizer", 1)):
-            of_two, of_five = (answer["phases"][phase]["flops"] for _, answer in (two, more))
+        self.assertEqual(
+            two[1]["memory"]["activations"], one[1]["memory"]["activations"]
+        )  # of one batch at a time
+        for phase, ratio in (
+            ("forward", 2.5),
+            ("loss", 2.5),
+            ("backward", 2.5),
+            ("optimizer", 1),
+        ):
+            of_two, of_five = (
+                answer["phases"][phase]["flops"] for _, answer in (two, more)
+            )
             self.assertEqual(of_five, of_two * ratio, phase)
 
     def test_batches_that_differ_are_all_recorded(self):
         for odd in (0, 1, 3):
             document, answer = self.answers(4, odd)
             self.assertEqual(document["batches"], 4)
-            self.assertEqual(answer["phases"]["forward"]["flops"], 2 * (3 * 256 + 7) * 64 * 10000)
+            self.assertEqual(
+                answer["phases"]["forward"]["flops"], 2 * (3 * 256 + 7) * 64 * 10000
+            )
             self.assertNotIn("accumulate", document)
 
 

@@ -7,21 +7,27 @@ import unittest
 
 import torch
 import torch.nn.functional as F
-from torch import nn
-
 from captures import Captures
+from torch import nn
 
 
 def gradient_penalty(device):
     """Gulrajani et al. 2017."""
-    critic = nn.Sequential(nn.Conv2d(3, 4, 4, 2, 1), nn.LeakyReLU(0.2), nn.Flatten(), nn.Linear(4 * 8 * 8, 1)).to(device)
+    critic = nn.Sequential(
+        nn.Conv2d(3, 4, 4, 2, 1),
+        nn.LeakyReLU(0.2),
+        nn.Flatten(),
+        nn.Linear(4 * 8 * 8, 1),
+    ).to(device)
     optimizer = torch.optim.Adam(critic.parameters())
     real, fake = (torch.rand(4, 3, 16, 16).to(device) for _ in range(2))
     share = torch.rand(4, 1, 1, 1, device=device)
     between = (share * real + (1 - share) * fake).requires_grad_(True)
     judged = critic(between)
     ones = torch.ones(judged.size(), device=device)
-    (gradient,) = torch.autograd.grad(judged, between, ones, create_graph=True, retain_graph=True)
+    (gradient,) = torch.autograd.grad(
+        judged, between, ones, create_graph=True, retain_graph=True
+    )
     penalty = ((gradient.flatten(1).norm(2, dim=1) - 1) ** 2).mean()
     (critic(fake).mean() - critic(real).mean() + 10 * penalty).backward()
     optimizer.step()
@@ -38,11 +44,33 @@ class Places(Captures):
             x = torch.randn(4, 3).to("cuda")
             y = model(x)
             y.sum().backward()
-            for tensor in (x, y, *model.parameters(), *model.buffers(), y.detach(), model[0].weight.grad, y.new_ones(2)):
-                said.append((tensor.device, tensor.is_cuda, tensor.is_cpu, tensor.is_meta, tensor.get_device()))
-            said.append(torch.zeros(3, device=x.device).device.type + torch.zeros_like(y).to(x).device.type)
+            for tensor in (
+                x,
+                y,
+                *model.parameters(),
+                *model.buffers(),
+                y.detach(),
+                model[0].weight.grad,
+                y.new_ones(2),
+            ):
+                said.append(
+                    (
+                        tensor.device,
+                        tensor.is_cuda,
+                        tensor.is_cpu,
+                        tensor.is_meta,
+                        tensor.get_device(),
+                    )
+                )
+            said.append(
+                torch.zeros(3, device=x.device).device.type
+                + torch.zeros_like(y).to(x).device.type
+            )
             said.append(y.detach().cpu().device.type + str(y.detach().cpu().is_cuda))
-            said.append(torch.randn(100, 100).device.type + (torch.randn(100, 100) * 2).to(x.device).device.type)
+            said.append(
+                torch.randn(100, 100).device.type
+                + (torch.randn(100, 100) * 2).to(x.device).device.type
+            )
 
         self.captured(step)
         cuda = (torch.device("cuda", 0), True, False, False, 0)
@@ -56,7 +84,15 @@ class Places(Captures):
         def step():
             loss = model(torch.randn(100, 100)).square().mean()
             loss.backward()
-            said.extend(t.device.type for t in (loss, *model.parameters(), model.weight.grad, torch.zeros_like(loss)))
+            said.extend(
+                t.device.type
+                for t in (
+                    loss,
+                    *model.parameters(),
+                    model.weight.grad,
+                    torch.zeros_like(loss),
+                )
+            )
             said.append(model.to("cpu").weight.device.type)
             torch.optim.AdamW(model.parameters()).step()
 
@@ -71,7 +107,13 @@ class Places(Captures):
         def step():
             with torch.device("meta"):
                 model = nn.Linear(3, 2)
-            said.extend([model.weight.device.type, model.weight.is_meta, (model.weight * 2).device.type])
+            said.extend(
+                [
+                    model.weight.device.type,
+                    model.weight.is_meta,
+                    (model.weight * 2).device.type,
+                ]
+            )
             model.to_empty(device="cuda")
             said.extend([model.weight.device.type, model.weight.is_meta])
             said.append(model.weight.detach().to("meta").is_meta)
@@ -119,14 +161,21 @@ class Places(Captures):
             file = io.BytesIO()
             torch.save(model.state_dict(), file)
             self.assertIn("tensor(", str(model.weight))
-            (model(torch.randn(4, 3).cuda()) - average(torch.randn(4, 3).cuda()).detach()).sum().backward()
+            (
+                model(torch.randn(4, 3).cuda())
+                - average(torch.randn(4, 3).cuda()).detach()
+            ).sum().backward()
 
         self.captured(step)
 
     def test_gradients_of_a_batch(self):
         for device in ("cpu", "cuda"):
             with self.subTest(device):
-                backward = [op for op in self.captured(lambda: gradient_penalty(device))["ops"] if op["phase"] == "backward"]
+                backward = [
+                    op
+                    for op in self.captured(lambda: gradient_penalty(device))["ops"]
+                    if op["phase"] == "backward"
+                ]
                 self.assertTrue(backward)
 
     def test_gradients_of_a_batch_of_the_program(self):
@@ -134,7 +183,9 @@ class Places(Captures):
 
         def step(given):
             given.requires_grad = True
-            (gradient,) = torch.autograd.grad(F.mse_loss(model(given), torch.zeros(4, 2)), given)
+            (gradient,) = torch.autograd.grad(
+                F.mse_loss(model(given), torch.zeros(4, 2)), given
+            )
             says.append(gradient.device.type)
             model((given + gradient.sign()).detach()).sum().backward()
             noise = torch.zeros(4, 3, requires_grad=True)
@@ -142,7 +193,10 @@ class Places(Captures):
             says.append(noise.grad.device.type)
             torch.autograd.Variable(torch.ones(4, 3), requires_grad=True)
 
-        documents = [self.captured(lambda: step(x)), self.captured(lambda: step(torch.rand(4, 3)))]
+        documents = [
+            self.captured(lambda: step(x)),
+            self.captured(lambda: step(torch.rand(4, 3))),
+        ]
         self.assertEqual(set(says), {"cpu"})
         self.assertEqual(*([op["name"] for op in d["ops"]] for d in documents))
         self.assertFalse(x.requires_grad)

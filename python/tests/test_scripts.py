@@ -11,12 +11,11 @@ import textwrap
 import unittest
 
 import torch
+from captures import Captures, Scripts
 from torch import nn
 
 import perfpred
-from perfpred.capture.__main__ import main
-
-from captures import Captures, Scripts
+from perfpred._capture.command import main
 
 PYTHON = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -67,19 +66,41 @@ class Untouched(Scripts):
 
     def line_of(self, text):
         lines = textwrap.dedent(self.SCRIPT).lstrip().splitlines()
-        return "train.py:" + str(1 + next(i for i, line in enumerate(lines) if text in line))
+        return "train.py:" + str(
+            1 + next(i for i, line in enumerate(lines) if text in line)
+        )
 
     def test_an_untouched_script(self):
-        command = [sys.executable, "-m", "perfpred.capture", "--out", self.path, "--steps", "2", self.write_script()]
-        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": PYTHON})
+        command = [
+            sys.executable,
+            "-m",
+            "perfpred.capture",
+            "--out",
+            self.path,
+            "--steps",
+            "2",
+            self.write_script(),
+        ]
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": PYTHON},
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn(self.line_of("loss.item()") + ": asks for a tensor's value", done.stderr)
+        self.assertIn(
+            self.line_of("loss.item()") + ": asks for a tensor's value", done.stderr
+        )
         with open(self.path) as file:
             document = json.load(file)
         names = [op["name"] for op in document["ops"]]
-        self.assertEqual(names.count("aten::convolution"), 1)  # accumulates the gradients of two batches
+        self.assertEqual(
+            names.count("aten::convolution"), 1
+        )  # accumulates the gradients of two batches
         self.assertEqual(names.count("aten::_foreach_norm"), 1)
-        self.assertIn("aten::_foreach_lerp_", names[names.index("aten::_foreach_addcdiv_") :])  # the average
+        self.assertIn(
+            "aten::_foreach_lerp_", names[names.index("aten::_foreach_addcdiv_") :]
+        )  # the average
         self.assertEqual((document["batch_size"], document["accumulate"]), (8, 2))
         self.assertNotIn("aten::uniform_", names)
 
@@ -94,14 +115,28 @@ class Untouched(Scripts):
                 model(torch.randn(4, 3)).sum().backward()
                 optimizer.step()
             """)
-        arguments = [script, "--steps", "2", "data", "--epochs", "1", "--out", self.path, "--", "--out", "own.pt"]
+        arguments = [
+            script,
+            "--steps",
+            "2",
+            "data",
+            "--epochs",
+            "1",
+            "--out",
+            self.path,
+            "--",
+            "--out",
+            "own.pt",
+        ]
         with contextlib.redirect_stderr(io.StringIO()) as said:
             self.assertEqual(main(arguments), 0, said.getvalue())
         with open(self.path) as file:
             self.assertEqual(json.load(file)["batch_size"], 4)
 
     def test_two_batch_sizes_give_all(self):
-        code, said = self.run_script(arguments=["--amp"], options=["--batch-sizes", "4,6"])
+        code, said = self.run_script(
+            arguments=["--amp"], options=["--batch-sizes", "4,6"]
+        )
         self.assertEqual(code, 0, said)
         with open(self.path) as file:
             joined = json.load(file)
@@ -113,9 +148,12 @@ class Untouched(Scripts):
         self.assertEqual(len(joined["tensors"]), len(direct["tensors"]))
         for tensor, expected in zip(joined["tensors"], direct["tensors"]):
             growth = tensor.get("growth", [0] * len(tensor["sizes"]))
-            self.assertEqual([s + 4 * g for s, g in zip(tensor["sizes"], growth)], expected["sizes"])
-        step, exact = self.inspected("--step", self.path, "--batch-size", "8"), self.inspected(
-            "--step", os.path.join(self.folder.name, "direct.json")
+            self.assertEqual(
+                [s + 4 * g for s, g in zip(tensor["sizes"], growth)], expected["sizes"]
+            )
+        step, exact = (
+            self.inspected("--step", self.path, "--batch-size", "8"),
+            self.inspected("--step", os.path.join(self.folder.name, "direct.json")),
         )
         del step["network"], exact["network"]
         self.assertEqual(step, exact)
@@ -135,7 +173,16 @@ class Untouched(Scripts):
                 time.sleep(1.2)
                 optimizer.step()
             """
-        arguments = ["--out", self.path, "--steps", "1", "--batch-sizes", "4,8", self.write_script(text), "{batch_size}"]
+        arguments = [
+            "--out",
+            self.path,
+            "--steps",
+            "1",
+            "--batch-sizes",
+            "4,8",
+            self.write_script(text),
+            "{batch_size}",
+        ]
         for kind in (Terminal, io.StringIO):
             with contextlib.redirect_stderr(kind()) as said:
                 self.assertEqual(main(arguments), 0, said.getvalue())
@@ -145,8 +192,14 @@ class Untouched(Scripts):
             if kind is io.StringIO:
                 self.assertEqual(len(shown), 1)
                 continue
-            first, second = ([line for line in shown if f"batch size {size}," in line] for size in (4, 8))
-            self.assertRegex(first[0], r"^perfpred.capture: step 1 of 1 at batch size 4, \d+ operators, \d+ s\x1b")
+            first, second = (
+                [line for line in shown if f"batch size {size}," in line]
+                for size in (4, 8)
+            )
+            self.assertRegex(
+                first[0],
+                r"^perfpred.capture: step 1 of 1 at batch size 4, \d+ operators, \d+ s\x1b",
+            )
             self.assertRegex(second[-1], r"\d+ s left")
 
     def test_a_batch_that_the_script_fixes_is_not_said_to_be_any(self):
@@ -159,7 +212,12 @@ class Untouched(Scripts):
             optimizer.step()
             """
         sizes = ["--batch-sizes", "4,6"]
-        self.refused(text, "no tensor differs at batch sizes 4 and 6", options=sizes, arguments=["8"])
+        self.refused(
+            text,
+            "no tensor differs at batch sizes 4 and 6",
+            options=sizes,
+            arguments=["8"],
+        )
         code, said = self.run_script(text, options=sizes, arguments=["{batch_size}"])
         self.assertEqual(code, 0, said)
 
@@ -179,8 +237,12 @@ class Untouched(Scripts):
             self.assertEqual(code, 0, said)
             with open(self.path) as file:
                 document = json.load(file)
-            self.assertEqual([op["name"] for op in document["ops"]].count("aten::addmm"), 4)
-            self.assertEqual((document["batch_size"], document.get("batches")), (8, None))
+            self.assertEqual(
+                [op["name"] for op in document["ops"]].count("aten::addmm"), 4
+            )
+            self.assertEqual(
+                (document["batch_size"], document.get("batches")), (8, None)
+            )
 
     def test_a_step_of_two_optimizers(self):
         text = """
@@ -196,15 +258,24 @@ class Untouched(Scripts):
                 of_generator.zero_grad()
                 of_judge.zero_grad()
             """
-        for updates, said_so, products in ((1, 1, 2 + 1), (2, 0, 3 + 4)):  # forward and backward
+        for updates, said_so, products in (
+            (1, 1, 2 + 1),
+            (2, 0, 3 + 4),
+        ):  # forward and backward
             for step in (1, 2) if updates == 2 else (1,):
                 options = ["--updates", str(updates), "--steps", str(step)]
                 code, said = self.run_script(text, options=options)
-                self.assertEqual((code, said.count("no update by 1 of the optimizers")), (0, said_so), said)
+                self.assertEqual(
+                    (code, said.count("no update by 1 of the optimizers")),
+                    (0, said_so),
+                    said,
+                )
                 with open(self.path) as file:
                     names = [op["name"] for op in json.load(file)["ops"]]
                 self.assertEqual(names.count("aten::_foreach_add_"), updates)
-                self.assertEqual(names.count("aten::addmm") + names.count("aten::mm"), products)
+                self.assertEqual(
+                    names.count("aten::addmm") + names.count("aten::mm"), products
+                )
 
     OF_SEVERAL_PROCESSES = """
         import os
@@ -242,20 +313,31 @@ class Untouched(Scripts):
         weights = os.path.join(self.folder.name, "weights.pt")
         for more in ((), ("DataParallel",)):
             arguments = [weights, "1", *more]
-            code, said = self.run_script(self.OF_SEVERAL_PROCESSES, arguments, options=["--batch-sizes", "4,6"])
+            code, said = self.run_script(
+                self.OF_SEVERAL_PROCESSES, arguments, options=["--batch-sizes", "4,6"]
+            )
             self.assertEqual(code, 0, said)
             with open(self.path) as file:
                 document = json.load(file)
             self.assertIn("without communication", document["notes"][0])
             names = [op["name"] for op in document["ops"]]
-            self.assertEqual(names[:3], ["aten::convolution", "aten::add_", "aten::empty"])
+            self.assertEqual(
+                names[:3], ["aten::convolution", "aten::add_", "aten::empty"]
+            )
             self.assertFalse([name for name in names if "c10d" in name])
             os.remove(self.path)
-        self.refused(self.OF_SEVERAL_PROCESSES, ": asks for 2 processes", arguments=[weights, "2"])
+        self.refused(
+            self.OF_SEVERAL_PROCESSES,
+            ": asks for 2 processes",
+            arguments=[weights, "2"],
+        )
         self.assertFalse(torch.distributed.is_initialized())
 
     def test_what_torchrun_sets(self):
-        self.refused("import os\nrank = int(os.environ['LOCAL_RANK'])\n", "train.py:2: asks for LOCAL_RANK, which torchrun")
+        self.refused(
+            "import os\nrank = int(os.environ['LOCAL_RANK'])\n",
+            "train.py:2: asks for LOCAL_RANK, which torchrun",
+        )
 
     def test_what_is_computed_before_the_network_that_is_trained(self):
         text = """
@@ -291,7 +373,9 @@ class Untouched(Scripts):
             optimizer.step()
             """
         sizes = ["--batch-sizes", "1,2"]
-        self.refused(text, "take two sizes above 1", options=sizes, arguments=["{batch_size}"])
+        self.refused(
+            text, "take two sizes above 1", options=sizes, arguments=["{batch_size}"]
+        )
 
     def refused(self, text, message, code=2, **options):
         got, said = self.run_script(text, **options)
@@ -303,11 +387,24 @@ class Untouched(Scripts):
     def test_what_cannot_be_captured_is_said_in_a_line(self):
         self.refused("print('hello')\n", "train.py: made no training step")
         self.refused("for\n", "train.py:1: SyntaxError", code=1)
-        self.refused(None, self.line_of("raise") + ": ValueError: of the script", code=1, arguments=["--fail"])
-        self.refused(None, "there is no folder", out=os.path.join(self.folder.name, "missing", "step.json"))
+        self.refused(
+            None,
+            self.line_of("raise") + ": ValueError: of the script",
+            code=1,
+            arguments=["--fail"],
+        )
+        self.refused(
+            None,
+            "there is no folder",
+            out=os.path.join(self.folder.name, "missing", "step.json"),
+        )
 
     def test_an_interrupted_script_writes_nothing(self):
-        self.refused("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n", "interrupted", code=1)
+        self.refused(
+            "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n",
+            "interrupted",
+            code=1,
+        )
 
 
 class Refusals(Captures):
@@ -320,15 +417,23 @@ class Refusals(Captures):
 
     def test_shapes_that_depend_on_values(self):
         x = torch.randn(8, 6, requires_grad=True)
-        for step in (lambda: x[torch.nonzero(x[:, 0] > 0)].sum().backward(), lambda: x[x > 0].sum().backward()):
-            self.assertRegex(self.refusal(step), "the shape of the result of aten::(nonzero|index).* execute")
+        for step in (
+            lambda: x[torch.nonzero(x[:, 0] > 0)].sum().backward(),
+            lambda: x[x > 0].sum().backward(),
+        ):
+            self.assertRegex(
+                self.refusal(step),
+                "the shape of the result of aten::(nonzero|index).* execute",
+            )
 
     def test_an_operator_without_shapes(self):
         library = torch.library.Library("perfpred_test", "DEF")
         library.define("secret(Tensor x) -> Tensor")
         library.impl("secret", lambda x: x * 2, "CUDA")
         x = torch.randn(8, 6, requires_grad=True)
-        message = self.refusal(lambda: torch.ops.perfpred_test.secret(x).sum().backward())
+        message = self.refusal(
+            lambda: torch.ops.perfpred_test.secret(x).sum().backward()
+        )
         self.assertIn('torch.library.register_fake("perfpred_test::secret")', message)
 
     def test_no_step(self):
@@ -346,17 +451,25 @@ class Refusals(Captures):
         documents = []
         for width, batch in ((5, 4), (7, 8)):
             model = nn.Linear(6, width)
-            documents.append(self.captured(lambda: model(torch.randn(batch, 6)).sum().backward()))
-        with self.assertRaisesRegex(perfpred.CaptureError, "do not grow by a whole number"):
+            documents.append(
+                self.captured(lambda: model(torch.randn(batch, 6)).sum().backward())
+            )
+        with self.assertRaisesRegex(
+            perfpred.CaptureError, "do not grow by a whole number"
+        ):
             perfpred.combine(*documents)
-        with self.assertRaisesRegex(perfpred.CaptureError, "both files have the batch size 4"):
+        with self.assertRaisesRegex(
+            perfpred.CaptureError, "both files have the batch size 4"
+        ):
             perfpred.combine(documents[0], documents[0])
         gone = os.path.join(self.folder.name, "gone.json")
         with self.assertRaisesRegex(perfpred.CaptureError, "gone.json: No such file"):
             perfpred.combine(gone, gone, self.path)
         with open(gone, "w") as file:
             file.write("{")
-        with self.assertRaisesRegex(perfpred.CaptureError, "gone.json: is not a step file"):
+        with self.assertRaisesRegex(
+            perfpred.CaptureError, "gone.json: is not a step file"
+        ):
             perfpred.combine(gone, gone)
 
 

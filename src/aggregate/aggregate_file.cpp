@@ -14,7 +14,7 @@
 #include <string_view>
 #include <utility>
 
-#include "aggregate/partial_aggregate.h"
+#include "aggregate/aggregate_state.h"
 #include "runs/run_row.h"
 #include "statistics/parallel.h"
 #include "text/csv.h"
@@ -57,32 +57,32 @@ class File {
 class TableAggregator {
  public:
   TableAggregator(const CsvReader& csv, Aggregator::Label label, const RunSet& earlier)
-      : partial_(label), parser_(csv.header(), csv.path() + ":1"), earlier_(earlier) {}
+      : state_(label), parser_(csv.header(), csv.path() + ":1"), earlier_(earlier) {}
 
   /// @throws InputError at the place if the row is not a run that can be summed
   void add(std::span<const std::string_view> row, const ValuePlace& place) {
     const Run& run = parser_.parse(row, place);
     if (parser_.group() >= group_of_.size()) group_of_.resize(parser_.group() + 1);
     auto& group = group_of_[parser_.group()];
-    if (!group) group = partial_.groups.index_of(run.workload, run.env);
+    if (!group) group = state_.groups.index_of(run.workload, run.env);
     try {
-      partial_.add(run, *group, earlier_);
+      state_.add(run, *group, earlier_);
     } catch (const InputError& error) {
       throw InputError(place.prefix() + error.what());
     }
   }
 
   /// What was added since this was called last.
-  PartialAggregate take() {
+  AggregateState take() {
     group_of_.assign(group_of_.size(), std::nullopt);
-    return std::exchange(partial_, PartialAggregate(partial_.label));
+    return std::exchange(state_, AggregateState(state_.label));
   }
 
   std::string buffer;                    // of one chunk
   std::vector<std::string_view> fields;  // of one line
 
  private:
-  PartialAggregate partial_;
+  AggregateState state_;
   RunParser parser_;
   std::vector<std::optional<std::size_t>> group_of_;  // index of a group of the parser among those of the aggregate
   const RunSet& earlier_;
@@ -105,7 +105,7 @@ class InOrder {
  public:
   explicit InOrder(Aggregator::Label label) : sum_(label) {}
 
-  void add(std::size_t number, PartialAggregate part) {
+  void add(std::size_t number, AggregateState part) {
     const std::lock_guard lock(mutex_);
     waiting_.emplace(number, std::move(part));
     for (auto next = waiting_.begin(); next != waiting_.end() && next->first == done_; next = waiting_.begin()) {
@@ -116,12 +116,12 @@ class InOrder {
   }
 
   /// When all parts are there.
-  PartialAggregate take() { return std::move(sum_); }
+  AggregateState take() { return std::move(sum_); }
 
  private:
   std::mutex mutex_;
-  PartialAggregate sum_;
-  std::map<std::size_t, PartialAggregate> waiting_;
+  AggregateState sum_;
+  std::map<std::size_t, AggregateState> waiting_;
   std::size_t done_ = 0;
 };
 
@@ -165,8 +165,7 @@ void add_chunk(const File& file, std::size_t begin, bool whole, const std::strin
   }
 }
 
-PartialAggregate aggregate_chunks(const std::string& path, Aggregator::Label label, int threads,
-                                  const RunSet& earlier) {
+AggregateState aggregate_chunks(const std::string& path, Aggregator::Label label, int threads, const RunSet& earlier) {
   const File file(path);
   const std::string head = head_of(file);
   const CsvReader csv = CsvReader::from_text(path, head);
@@ -184,8 +183,8 @@ PartialAggregate aggregate_chunks(const std::string& path, Aggregator::Label lab
   return sum.take();
 }
 
-PartialAggregate aggregate_rows(const std::string& path, Aggregator::Label label, const RunSet& earlier,
-                                std::optional<std::string>& cut_off) {
+AggregateState aggregate_rows(const std::string& path, Aggregator::Label label, const RunSet& earlier,
+                              std::optional<std::string>& cut_off) {
   CsvReader csv(path);
   TableAggregator table(csv, label, earlier);
   try {
@@ -199,8 +198,8 @@ PartialAggregate aggregate_rows(const std::string& path, Aggregator::Label label
 
 }  // namespace
 
-PartialAggregate aggregate_file(const std::string& path, Aggregator::Label label, int threads, const RunSet& earlier,
-                                std::optional<std::string>& cut_off) {
+AggregateState aggregate_file(const std::string& path, Aggregator::Label label, int threads, const RunSet& earlier,
+                              std::optional<std::string>& cut_off) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
     try {

@@ -12,7 +12,7 @@
 #include <tuple>
 #include <utility>
 
-#include "aggregate/partial_aggregate.h"
+#include "aggregate/aggregate_state.h"
 #include "runs/run_log.h"
 #include "runs/run_row.h"
 #include "text/csv.h"
@@ -53,9 +53,8 @@ Aggregator::Label parse_label(std::string_view text) {
   throw_bad_value({{}, 0, "label"}, text, "robust or mean");
 }
 
-struct Aggregator::Impl : PartialAggregate {
-  using PartialAggregate::PartialAggregate;
-  explicit Impl(PartialAggregate partial) : PartialAggregate(std::move(partial)) {}
+struct Aggregator::Impl : AggregateState {
+  using AggregateState::AggregateState;
 };
 
 Aggregator::Aggregator(Label label) : impl_(std::make_unique<Impl>(label)) {}
@@ -71,7 +70,7 @@ void Aggregator::add(const Run& run) {
 
 std::vector<std::string> Aggregator::add_file(const std::string& path, int threads) {
   std::optional<std::string> cut_off;
-  const PartialAggregate file = aggregate_file(path, impl_->label, threads, RunSet(impl_->fingerprints), cut_off);
+  const AggregateState file = aggregate_file(path, impl_->label, threads, RunSet(impl_->fingerprints), cut_off);
   impl_->merge(file);
   std::vector<std::string> notes;
   if (file.runs + file.repeated == 0) notes.push_back(path + ": holds no run");
@@ -83,7 +82,7 @@ std::vector<std::string> Aggregator::add_file(const std::string& path, int threa
 std::vector<std::string> Aggregator::add_logs(const std::string& folder) {
   std::vector<std::string> notes;
   const RunSet earlier(impl_->fingerprints);
-  PartialAggregate logs(impl_->label);
+  AggregateState logs(impl_->label);
   for (const std::string& file : log_files(folder)) {
     const RunLog log = read_run_log(file);
     if (!log.run) {
@@ -98,17 +97,6 @@ std::vector<std::string> Aggregator::add_logs(const std::string& folder) {
   }
   impl_->merge(logs);
   note_repeated(folder, logs.repeated, logs.runs + logs.repeated, notes);
-  return notes;
-}
-
-std::vector<std::string> Aggregator::add_partial(const std::string& path) {
-  const Aggregator partial = read_partial(path);
-  std::vector<std::string> notes;
-  try {
-    if (!merge(partial)) note_repeated(path, partial.runs(), partial.runs(), notes);
-  } catch (const InputError& error) {
-    throw InputError(fmt::format("{}: {}", path, error.what()));
-  }
   return notes;
 }
 
@@ -127,14 +115,6 @@ bool Aggregator::merge(const Aggregator& other) {
   }
   impl_->merge(*other.impl_);
   return true;
-}
-
-void Aggregator::write_partial(const std::string& path) const { write_partial_json(path, *impl_); }
-
-Aggregator Aggregator::read_partial(const std::string& path) {
-  Aggregator aggregator;
-  *aggregator.impl_ = Impl(read_partial_json(path));
-  return aggregator;
 }
 
 Aggregator::Label Aggregator::label() const { return impl_->label; }
@@ -169,7 +149,7 @@ void Aggregator::write_rejected(const std::string& path) const {
 
 void Aggregator::for_each_rejected(const std::function<void(const RejectedRun&)>& call) const {
   if (!call) throw InputError("for_each_rejected: the function is empty");
-  for (const PartialAggregate::Rejected& run : impl_->rejected) {
+  for (const AggregateState::Rejected& run : impl_->rejected) {
     call({impl_->groups.all()[run.group].workload.key(), std::string(to_string(run.reason)), run.timestamp_utc,
           run.avg_time_sec});
   }

@@ -14,7 +14,7 @@
 
 namespace perfpred {
 
-/// Times and throughputs that can be summed: their squares are exact in sums of twice the precision of a double.
+/// Times and throughputs that can be summed: sums of their squares are finite and not 0.
 inline constexpr double min_summable = 1e-100, max_summable = 1e100;
 
 /// Why a run is rejected; `epochs_disagree`: see RejectedRun.

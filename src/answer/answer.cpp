@@ -26,7 +26,7 @@ std::string key_without(const Workload& workload, const std::vector<std::string>
 
 /// Whether texts of several lengths would be padded to one.
 bool takes_padding(const Workload& workload) {
-  return workload.input.size() == 1 && !is_file_network(workload.network) && !is_recurrent(workload.network);
+  return workload.input.size() == 1 && !is_captured_step(workload.network) && !is_recurrent(workload.network);
 }
 
 /// Of the fields that nobody stated those that the answer rests on.
@@ -88,10 +88,10 @@ Answer answer(const TimeRegressor& model, const Workload& asked, const AnswerTer
   if (!terms.price_per_hour && price != prices.end()) terms.price_per_hour = price->second.per_hour;
   const bool of_step = is_captured_step(workload.network);
   Answer answer = {workload,
-                      forecast(model, workload, terms),
-                      of_step ? key_without(workload, unknown_fields(workload)) : workload.key(),
-                      {},
-                      {}};
+                   forecast(model, workload, terms),
+                   of_step ? key_without(workload, unknown_fields(workload)) : workload.key(),
+                   {},
+                   {}};
   answer.assumed = assumed_fields(workload, terms.unstated, answer.forecast.prediction.provenance);
   answer.left_out = what_is_left_out(answer);
   answer.batches = batches_per_step(workload);

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "answer/answer_json.h"
 
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+
 #include <cmath>
+#include <string_view>
 #include <vector>
 
+#include "text/enum_names.h"
 #include "text/json.h"
+#include "text/parse.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -51,7 +58,129 @@ void add_asked(nlohmann::json& json, const Answer& answer) {
   if (!answer.currency.empty()) json["currency"] = answer.currency;
 }
 
+Quantiles quantiles_of(const nlohmann::json& json) {
+  return {json.at("p05").get<double>(), json.at("p50").get<double>(), json.at("p95").get<double>()};
+}
+
+/// Nothing where the key is missing or null.
+std::optional<Quantiles> quantiles_of(const nlohmann::json& document, const char* key) {
+  const auto found = document.find(key);
+  return found == document.end() || found->is_null() ? std::nullopt : std::optional(quantiles_of(*found));
+}
+
+template <class Value>
+std::optional<Value> optional_of(const nlohmann::json& value) {
+  return value.is_null() ? std::nullopt : std::optional(value.get<Value>());
+}
+
+/// A word of an enumeration, by its last value. @throws InputError for another word
+template <auto last>
+decltype(last) word_of(const nlohmann::json& value) {
+  const auto word = value.get<std::string>();
+  if (const auto found = enumerator_named<last>(word)) return *found;
+  throw InputError(fmt::format("\"{}\" is no word of an answer", shown(word)));
+}
+
+/// Of a key in which the fields that nobody knows are empty.
+Workload workload_of(const std::string& key) {
+  std::vector<std::string_view> texts(workload_columns().size());
+  std::string_view rest = key;
+  while (!rest.empty()) {
+    const std::string_view field = rest.substr(0, rest.find(';'));
+    rest.remove_prefix(std::min(field.size() + 1, rest.size()));
+    const std::size_t name = std::min(field.find('='), field.size());
+    const WorkloadColumn& column = workload_column(field.substr(0, name));
+    texts[static_cast<std::size_t>(&column - workload_columns().data())] =
+        field.substr(std::min(name + 1, field.size()));
+  }
+  Workload workload;
+  set_fields(workload, texts, {{}, 0, "key"});
+  return workload;
+}
+
+std::optional<MemoryEstimate> memory_of(const nlohmann::json& document) {
+  const nlohmann::json& memory = document.at("memory");
+  if (memory.is_null()) return std::nullopt;
+  const auto bound = [&](const char* name) {
+    return MemoryBound{memory.at(name).at("p50").get<std::int64_t>(), memory.at(name).at("upper").get<std::int64_t>()};
+  };
+  MemoryEstimate estimate;
+  estimate.peak_bytes = document.at("memory_bytes").get<std::int64_t>();
+  estimate.tensors = bound("tensors");
+  estimate.reserved = bound("reserved");
+  estimate.device = bound("device");
+  return estimate;
+}
+
+/// What a forecast says of time.
+void read_time(Forecast& job, const nlohmann::json& document) {
+  job.step_sec = quantiles_of(document.at("step_sec"));
+  job.images_per_sec = quantiles_of(document.at("images_per_sec"));
+  job.tokens_per_sec = quantiles_of(document, "tokens_per_sec");
+  if (const auto sec = quantiles_of(document, "time_sec")) job.prediction.time_sec = *sec;
+  if (const auto sec = quantiles_of(document, "total_sec")) job.total_sec = *sec;
+  if (const std::string reason = document.at("reason").get<std::string>(); !reason.empty())
+    job.prediction.reason = word_of<DomainViolation::unknown_op>(reason);
+  job.prediction.provenance = word_of<Provenance::bytes>(document.at("provenance"));
+  if (const auto found = document.find("quantiles"); found != document.end()) {
+    for (const auto& one : *found) {
+      job.quantiles.push_back({one.at("q").get<double>(), one.at("step_sec").get<double>(),
+                               optional_of<double>(one.at("total_sec")).value_or(0)});
+    }
+  }
+  if (const nlohmann::json& terms = document.at("breakdown"); !terms.is_null()) {
+    for (const auto& term : terms)
+      job.breakdown.push_back({term.at("op").get<std::string>(), term.at("sec").get<double>()});
+  }
+  for (std::size_t i = 0; i < document.at("narrow_by").size(); ++i) {
+    job.narrow_by.push_back(
+        {document["narrow_by"][i].get<std::string>(), std::log(document.at("narrow_to").at(i).get<double>()) / 2});
+  }
+}
+
+/// What it says of the device.
+void read_limits(Forecast& job, const nlohmann::json& document) {
+  job.price = quantiles_of(document, "price");
+  job.epochs_in_budget = quantiles_of(document, "epochs_in_budget");
+  job.memory = memory_of(document);
+  if (job.memory) job.usable_bytes = optional_of<std::int64_t>(document["memory"].at("usable"));
+  if (const nlohmann::json& verdict = document.at("verdict"); !verdict.is_null())
+    job.verdict = word_of<MemoryVerdict::does_not_fit>(verdict);
+  if (const nlohmann::json& bound = document.at("bound"); !bound.is_null()) job.bound = word_of<Bound::data>(bound);
+  job.largest_batch = optional_of<std::int64_t>(document.at("largest_batch"));
+  job.mfu = optional_of<double>(document.at("mfu"));
+  job.unknown_bytes = document.at("unknown_bytes").get<double>();
+}
+
+Answer read_answer(const nlohmann::json& document) {
+  Answer answer{};
+  answer.key = document.at("key").get<std::string>();
+  answer.currency = document.value("currency", std::string());
+  answer.workload = workload_of(answer.key);
+  if (document.at("time_sec").is_null())
+    answer.workload.train_images = EpochSamples::unstated(answer.workload.train_images);
+  read_time(answer.forecast, document);
+  read_limits(answer.forecast, document);
+  for (const auto& one : document.at("fit_advice")) {
+    answer.advice.push_back({one.at("change").get<std::string>(), one.at("memory_bytes").get<std::int64_t>(),
+                             one.at("time_factor").get<double>(),
+                             word_of<MemoryVerdict::does_not_fit>(one.at("verdict"))});
+  }
+  for (const auto& item : document.at("assumed").items()) answer.assumed.push_back(item.key());
+  answer.left_out = document.at("left_out").get<std::vector<std::string>>();
+  answer.batches = document.at("batches_per_step").get<std::int64_t>();
+  return answer;
+}
+
 }  // namespace
+
+Answer answer_of(const nlohmann::json& document) {
+  try {
+    return read_answer(document);
+  } catch (const nlohmann::json::exception& error) {
+    throw InputError(fmt::format("this is no answer: {}", json_complaint(error)));
+  }
+}
 
 nlohmann::json to_json(const Answer& answer) {
   const Forecast& job = answer.forecast;

@@ -32,6 +32,7 @@
 #include "text/json.h"
 #include "text/parse.h"
 #include "tools/aggregate_answer.h"
+#include "tools/answer_text.h"
 #include "tools/device_json.h"
 #include "tools/json_request.h"
 #include "tools/kept_cpu.h"
@@ -326,6 +327,52 @@ Prediction predict_one(const TimeRegressor& regressor, const AskedWorkload& job)
   return stated;
 }
 
+/// @throws InputError for a document that is neither a table nor an answer
+std::string shown_answers(const nlohmann::json& document) {
+  if (!document.contains("answers")) return answer_text(answer_of(document), Reader::caller);
+  check_names(document, {"fields", "values", "answers"});
+  try {
+    const auto fields = document.at("fields").get<std::vector<std::string>>();
+    const auto values = document.at("values").get<std::vector<std::vector<std::string>>>();
+    const nlohmann::json& answers = document.at("answers");
+    if (values.size() != answers.size() ||
+        std::ranges::any_of(values, [&](const auto& one) { return one.size() != fields.size(); }))
+      throw InputError("values are not a list for each answer, of a text for each field");
+    std::vector<AnswerLine> lines;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      AnswerLine& line = lines.emplace_back();
+      line.values = values[i];
+      if (answers[i].contains("error")) {
+        line.error = answers[i]["error"].get<std::string>();
+      } else {
+        line.answer = answer_of(answers[i]);
+      }
+    }
+    return table_text(fields, lines, Reader::caller);
+  } catch (const nlohmann::json::exception& error) {
+    throw InputError(fmt::format("these are no answers: {}", json_complaint(error)));
+  }
+}
+
+nlohmann::ordered_json label_json(const StepLabel& label) {
+  return {{"median", label.median},
+          {"low", label.low},
+          {"high", label.high},
+          {"mean", label.mean},
+          {"mean_rel_sem", label.mean_rel_sem},
+          {"cv", label.cv},
+          {"p05", label.p05},
+          {"p95", label.p95},
+          {"samples", label.samples},
+          {"warmup", label.warmup},
+          {"discarded", label.discarded},
+          {"disturbed_share", label.disturbed_share},
+          {"stopped_by", label.stopped_by},
+          {"disturbed", label.disturbed},
+          {"drift", label.drift},
+          {"change", label.change}};
+}
+
 /// What a log of `from` does not say. @throws InputError for a name that is neither a fact nor a field
 void add_fact(RunFacts& facts, const std::string& name, const nlohmann::json& value) {
   const std::string text = option_text(name, value);
@@ -343,14 +390,16 @@ void add_fact(RunFacts& facts, const std::string& name, const nlohmann::json& va
 }
 
 AggregateInputs aggregate_inputs(const nlohmann::json& options) {
-  constexpr std::array<std::string_view, 8> own = {"runs", "merge",    "logs",    "label",
-                                                   "out",  "rejected", "partial", "from"};
-  AggregateInputs inputs{texts_option(options, "runs"), texts_option(options, "merge"), text_option(options, "logs")};
+  constexpr std::array<std::string_view, 6> own = {"runs", "logs", "label", "out", "rejected", "from"};
+  AggregateInputs inputs{texts_option(options, "runs"), text_option(options, "logs")};
   if (const std::string label = text_option(options, "label"); !label.empty()) inputs.label = label;
   inputs.from = texts_option(options, "from");
   inputs.runs_out = text_option(options, "runs_out");
   for (const auto& [name, value] : options.items()) {
     if (value.is_null() || std::find(own.begin(), own.end(), name) != own.end()) continue;
+    if (name == "merge" || name == "partial") {
+      throw InputError(fmt::format("{} is not an option: {}", name, instead_of_parts));
+    }
     if (name != "runs_out") add_fact(inputs.facts, name, value);
     if (inputs.from.empty()) throw InputError(fmt::format("{} is for logs (from)", name));
   }
@@ -632,12 +681,58 @@ int perfpred_forecast(const perfpred_model* model, const char* request, char* bu
     const AskedJob job = asked->ask([&](const TimeRegressor&) { return read_request(*requests, fields); });
     note(job.notes);
     asked->rate_cpu_for(job.terms.applied_to(job.workload));
-    const Answer answer =
-        asked->ask([&](const TimeRegressor& regressor) { return perfpred::answer(regressor, job.workload, job.terms); });
+    const Answer answer = asked->ask(
+        [&](const TimeRegressor& regressor) { return perfpred::answer(regressor, job.workload, job.terms); });
     nlohmann::json document = to_json(answer);
     echo_id(document, fields);
     give_text(dumped(document, indent), buffer, capacity, needed);
   });
+}
+
+int perfpred_answer_text(const char* answers, char* buffer, size_t capacity, size_t* needed) {
+  return guarded([&] {
+    const nlohmann::json document = parse_object(given(answers, "answers"), "answers are a JSON object");
+    give_text(shown_answers(document), buffer, capacity, needed);
+  });
+}
+
+int perfpred_fields(char* buffer, size_t capacity, size_t* needed) {
+  return guarded([&] { give_text(dumped(request_fields(), indent), buffer, capacity, needed); });
+}
+
+int perfpred_samples_create(double limit_sec, perfpred_samples** out) {
+  return guarded([&] {
+    given(out, "out");
+    StepSamplesOptions options;
+    options.limit_sec = limit_sec;
+    auto made = std::make_shared<SharedSamples>();
+    made->samples = StepSamples(options);
+    *out = samples_of_steps().add(std::move(made));
+  });
+}
+
+int perfpred_samples_add(perfpred_samples* samples, const double* sec, const int* disturbed, size_t count,
+                         int* finished) {
+  return guarded([&] {
+    const auto shared = samples_of_steps().get(samples);
+    if (count > 0) given(sec, "sec");
+    const std::lock_guard lock(shared->mutex);
+    for (std::size_t i = 0; i < count; ++i) shared->samples.add(sec[i], disturbed != nullptr && disturbed[i] != 0);
+    if (finished != nullptr) *finished = shared->samples.finished() ? 1 : 0;
+  });
+}
+
+int perfpred_samples_label(perfpred_samples* samples, int ended, char* buffer, size_t capacity, size_t* needed) {
+  return guarded([&] {
+    const auto shared = samples_of_steps().get(samples);
+    const std::lock_guard lock(shared->mutex);
+    if (ended != 0) shared->samples.end();
+    give_text(dumped(label_json(shared->samples.label())), buffer, capacity, needed);
+  });
+}
+
+void perfpred_samples_free(perfpred_samples* samples) {
+  (void)guarded([&] { samples_of_steps().remove(samples); });
 }
 
 int perfpred_aggregate(const char* options, char* buffer, size_t capacity, size_t* needed) {
@@ -648,7 +743,6 @@ int perfpred_aggregate(const char* options, char* buffer, size_t capacity, size_
     const Aggregator aggregator = aggregate(inputs, notes);
     note(notes);
     const std::vector<AggregateRow> rows = aggregator.rows();
-    if (const std::string to = text_option(given_options, "partial"); !to.empty()) aggregator.write_partial(to);
     if (const std::string to = text_option(given_options, "rejected"); !to.empty()) aggregator.write_rejected(to);
     if (const std::string to = text_option(given_options, "out"); !to.empty()) write_aggregate(to, rows);
     std::string document;

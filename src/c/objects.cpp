@@ -71,6 +71,10 @@ Handles<perfpred_plan, const MadePlan>& plans() {
   return kept_for_good<Handles<perfpred_plan, const MadePlan>>("plan");
 }
 
+Handles<perfpred_samples, SharedSamples>& samples_of_steps() {
+  return kept_for_good<Handles<perfpred_samples, SharedSamples>>("samples");
+}
+
 DeviceCatalogue known_devices(const char* file) {
   DeviceCatalogue devices;
   if (file != nullptr) note(devices.add(file));

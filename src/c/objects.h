@@ -2,6 +2,7 @@
 #pragma once
 // What the handles of the C interface stand for.
 #include <perfpred/c_api.h>
+#include <perfpred/step_samples.h>
 #include <perfpred/time_regressor.h>
 #include <perfpred/workload.h>
 
@@ -71,10 +72,16 @@ struct MadePlan {
   PlanTerms terms;
 };
 
+struct SharedSamples {
+  std::mutex mutex;  ///< guards the samples
+  StepSamples samples;
+};
+
 [[nodiscard]] Handles<perfpred_catalogue, const DeviceCatalogue>& catalogues();
 [[nodiscard]] Handles<perfpred_model, SharedModel>& models();
 [[nodiscard]] Handles<perfpred_workload, const AskedWorkload>& workloads();
 [[nodiscard]] Handles<perfpred_plan, const MadePlan>& plans();
+[[nodiscard]] Handles<perfpred_samples, SharedSamples>& samples_of_steps();
 
 /// The devices that the library knows, those of a file (null: none), and this machine's CPU if it has been measured.
 [[nodiscard]] DeviceCatalogue known_devices(const char* file);

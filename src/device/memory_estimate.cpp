@@ -503,7 +503,7 @@ std::optional<std::int64_t> largest_batch(Workload workload, const Device& devic
     tried.batch_size = batch;
     return estimate_memory(*step_in_memory(tried, device.kind), *job).device.upper;
   });
-  if (is_file_network(workload.network)) return largest;  // rules that users register may change its step
+  if (is_captured_step(workload.network)) return largest;  // rules that users register may change its step
   if (found.size() == max_found_batches) found.erase(found.begin());
   found.push_back({std::move(workload), device, reserved_by_others, largest});
   return largest;

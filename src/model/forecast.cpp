@@ -195,7 +195,7 @@ Forecast forecast(const TimeRegressor& model, const Workload& asked, const JobTe
   check(terms);
   const Workload workload = with_a_step(asked);
   // Runs of a file's network answer without its graph; whoever asks an op model is told that it is missing.
-  const bool has_step = !is_file_network(workload.network) || find_graph(workload).has_value();
+  const bool has_step = !is_captured_step(workload.network) || find_graph(workload.network).has_value();
   const std::shared_ptr<const ExecutedStep> written =
       has_step ? executed_step(workload, DeviceKind::other) : std::shared_ptr<const ExecutedStep>();
   const ResolvedDevice device = model.devices().resolve(workload.device);

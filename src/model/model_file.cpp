@@ -84,12 +84,14 @@ void read_fitted(const nlohmann::json& fitted, const FileRows& rows, ModelState&
   const Eigen::VectorXd sec = json_vector(fitted, "time_sec", static_cast<Eigen::Index>(places.size()));
   const std::vector<std::int32_t> n = json_integers(fitted, "n");
   const nlohmann::json& observed = json_field(fitted, "observed");
-  if (n.size() != places.size() || !observed.is_array() || observed.size() != places.size())
-    refuse_field("fitted", "lists of one length");
+  if (n.size() != places.size()) refuse_field("n", "as long as the list of workloads");
+  if (!observed.is_array() || observed.size() != places.size())
+    refuse_field("observed", "a list as long as that of workloads");
   for (std::size_t i = 0; i < places.size(); ++i) {
     FittedRow row{rows.workload(places[i]), sec[static_cast<Eigen::Index>(i)], n[i], {}};
     if (!(row.sec > 0)) refuse_field("time_sec", "a list of positive numbers");
     if (row.n < 1) refuse_field("n", "a list of positive integers");
+    if (!observed[i].is_array()) refuse_field("observed", "a list of lists of texts");
     if (!observed[i].empty()) row.observed = json_texts({{"observed", observed[i]}}, "observed");
     state.fitted.emplace(rows.key(places[i]), std::move(row));
   }

@@ -15,7 +15,7 @@ namespace {
 
 /// Half width of the 90 % interval of log time of a network without rows, where the group's model answers: of runs of
 /// 16 other networks on the same CPU, a model of one family's rows was within a factor of 4 for 91 %
-/// (docs/notes/accuracy.md, On two CPUs).
+/// (docs/notes/accuracy.md, Networks without rows).
 const double other_network_half_width = std::log(4.0);
 
 double sample_size(const Workload& workload) {

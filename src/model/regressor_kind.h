@@ -87,7 +87,8 @@ struct RegressorKind {
   std::size_t family_rows = 0;
   std::unique_ptr<RegressorModel> (*fit)(const TrainingTable& table) = nullptr;
   /// @param device  that the rows ran on
-  std::unique_ptr<RegressorModel> (*load)(const nlohmann::json& model, const FileRows& rows, DeviceKind device) = nullptr;
+  std::unique_ptr<RegressorModel> (*load)(const nlohmann::json& model, const FileRows& rows,
+                                          DeviceKind device) = nullptr;
 };
 
 extern const RegressorKind ann_kind, boosting_kind, forest_kind, hybrid_kind, linear_kind;

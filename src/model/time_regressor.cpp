@@ -451,9 +451,8 @@ void JobVariants::predict_all(const TimeRegressor& model, std::span<const Worklo
   const auto predict_one = [&](std::size_t i) {
     const Workload& one = workloads[i];
     const Group* group = routes[i]->group;
-    predictions[i] = group == nullptr
-                         ? state->finish(*routes[i], state->ops->estimate(one, impl.device_of(one)))
-                         : state->finish(*routes[i], one, group->model->predict(one));
+    predictions[i] = group == nullptr ? state->finish(*routes[i], state->ops->estimate(one, impl.device_of(one)))
+                                      : state->finish(*routes[i], one, group->model->predict(one));
   };
   for (std::size_t begin = 0; begin < workloads.size();) {  // neighbours of one group go to its model together
     const Group* group = routes[begin] ? routes[begin]->group : nullptr;

@@ -29,7 +29,7 @@ constexpr std::array<Guess, 4> guesses = {{{"layout", "nchw", "nhwc"},
 
 /// Those of the fields that a workload has its usual values of, and may have others.
 std::vector<Guess> guesses_of(const Workload& workload, const Prediction& stated, std::span<const std::string> fields) {
-  if (stated.provenance == Provenance::runs || is_file_network(workload.network)) return {};
+  if (stated.provenance == Provenance::runs || is_captured_step(workload.network)) return {};
   std::vector<Guess> made;
   for (const Guess& guess : guesses) {
     if (std::find(fields.begin(), fields.end(), guess.field) == fields.end()) continue;

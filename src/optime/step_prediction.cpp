@@ -28,7 +28,7 @@ namespace {
 /// Half width of the 90 % interval of log time of an operator whose work is not known: it may move its bytes several
 /// times, or compute on them. A factor of five, taken.
 const double unknown_operator_half_width = std::log(5.0);
-/// Share of the device's time whose worst provenance is the step's (docs/predict.md, What it is worth).
+/// Share of the device's time whose worst provenance is the step's (docs/predict.md, Read the answer).
 constexpr double provenance_share = 0.9;
 constexpr std::size_t shown_ops = 10;
 

@@ -2,8 +2,11 @@
 #include <perfpred/error.h>
 #include <perfpred/step_samples.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -101,6 +104,13 @@ bool StepSamples::finished() {
   if (still.empty() || changes(find_change(criterion_->samples()))) return false;
   stopped_by_ = still;
   return true;
+}
+
+void StepSamples::end() {
+  if (all_.size() < min_at_limit)
+    throw Error(fmt::format("{} steps were timed, where {} are needed", all_.size(), min_at_limit));
+  options_.limit_sec = std::numeric_limits<double>::min();  // which these samples are above
+  (void)finished();
 }
 
 StepLabel StepSamples::label() const {

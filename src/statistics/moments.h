@@ -5,22 +5,12 @@
 
 namespace perfpred {
 
-/// An unevaluated sum of two doubles, about 106 bits (Dekker 1971; Knuth's two-sum).
-struct DoubleDouble {
-  double high = 0;
-  double low = 0;
-
-  void add(double x);
-  void add(const DoubleDouble& x);
-  void add_square(double x);
-};
-
-/// Number, mean and standard deviation of values that are added one by one or in parts. Sums in twice the precision of
-/// a double make the result independent of their order to far below 1e-12, also if the values are nearly equal.
-struct Moments {
+/// Number, mean and standard deviation of values that are added one by one (Welford 1962, Technometrics 4:419) or in
+/// parts (Chan, Golub, LeVeque 1983, The American Statistician 37:242). All is counted from the first value, as the
+/// latter advise, so that nearly equal values keep their digits.
+class Moments {
+ public:
   std::int64_t n = 0;
-  DoubleDouble sum;
-  DoubleDouble sum_of_squares;
   double min = 0;  ///< 0 without values
   double max = 0;
 
@@ -28,6 +18,11 @@ struct Moments {
   void merge(const Moments& other);
   [[nodiscard]] double mean() const;       ///< n > 0
   [[nodiscard]] double deviation() const;  ///< of a sample: n - 1 in the denominator; 0 for one value; n > 0
+
+ private:
+  double first_ = 0;
+  double mean_ = 0;     // of the differences from first_
+  double squares_ = 0;  // sum of the squared deviations from the mean
 };
 
 }  // namespace perfpred

@@ -105,34 +105,24 @@ StepFile add_graph(const std::string& path) {
   return file;
 }
 
-std::optional<StepFile> find_graph(const std::string& network, const std::string& variant) {
+std::optional<StepFile> find_graph(const std::string& network) {
   const std::lock_guard lock(graphs_mutex);
   FilesRead& known = files_read();
-  const std::string trained = network + "_" + variant;
-  for (const std::string& name : {network, trained}) {
-    if (auto found = known.find(name)) return found;
-  }
+  if (auto found = known.find(network)) return found;
   const std::string stem = network.substr(network.find(':') + 1);  // the hash, or all of a name without one
   if (stem.find('/') != std::string::npos) return std::nullopt;
   for (const fs::path& folder : folders()) {
-    for (const std::string& file : {fmt::format("{}_{}.json", stem, variant), stem + ".json"}) {
-      std::error_code error;
-      if (!fs::exists(folder / file, error)) continue;
-      const std::string path = (folder / file).string();
-      const StepFile step(path);
-      if (is_captured_step(network) && step.name() != network) {
-        throw InputError(fmt::format("{}: is {}, not {}", path, step.name(), network));
-      }
-      known.keep(trained, step, path);
-      return step;
+    std::error_code error;
+    const std::string path = (folder / (stem + ".json")).string();
+    if (!fs::exists(path, error)) continue;
+    const StepFile step(path);
+    if (is_captured_step(network) && step.name() != network) {
+      throw InputError(fmt::format("{}: is {}, not {}", path, step.name(), network));
     }
+    known.keep(network, step, path);
+    return step;
   }
   return std::nullopt;
-}
-
-std::optional<StepFile> find_graph(const Workload& workload) {
-  return find_graph(workload.network,
-                    fmt::format("{}_{}", to_string(workload.optimizer), to_string(workload.precision)));
 }
 
 std::int64_t batches_per_step(const Workload& workload) {

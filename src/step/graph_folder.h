@@ -11,13 +11,8 @@
 namespace perfpred {
 
 /// The step file of a network in the folders of add_graphs(), read at the first call; nothing if none has it.
-/// @param variant  how it is trained: `<digits>_<variant>.json` is taken before `<digits>.json`
 /// @throws InputError as StepFile does
-[[nodiscard]] PERFPRED_API std::optional<StepFile> find_graph(const std::string& network,
-                                                              const std::string& variant = {});
-
-/// That of the workload's network, trained as it is.
-[[nodiscard]] PERFPRED_API std::optional<StepFile> find_graph(const Workload& workload);
+[[nodiscard]] PERFPRED_API std::optional<StepFile> find_graph(const std::string& network);
 
 /// Batches whose gradients a step accumulates: StepFile::batches() of a captured step whose file is known, else
 /// Workload::accumulate.

@@ -42,8 +42,8 @@ struct FileState {
 };
 
 FileState file_state(const Workload& workload) {
-  if (!is_file_network(workload.network)) return {};
-  return {find_graph(workload), rule_changes()};
+  if (!is_captured_step(workload.network)) return {};
+  return {find_graph(workload.network), rule_changes()};
 }
 
 /// DeviceKind::other asks for the graph as it is written.

@@ -221,7 +221,7 @@ std::int64_t OpGraph::activation_bytes() const {
 std::int64_t Workload::params() const {
   validate();
   if (depth()) return cifar_cnn_params(*this);
-  return is_file_network(network) ? graph().params() : build_network(*this).params();
+  return is_captured_step(network) ? graph().params() : build_network(*this).params();
 }
 
 std::int64_t Workload::steps_per_epoch() const {
@@ -235,26 +235,22 @@ OpGraph Workload::graph() const {
     trained.phases = Phases::all;
     return forward_pass(trained.graph());
   }
-  if (!is_file_network(network)) {
+  if (!is_captured_step(network)) {
     return training_step(build_network(*this),
                          {optimizer, precision, optimizer_impl, layout, weights, checkpoint, accumulate, loss});
   }
-  if (const auto file = find_graph(*this)) {
+  if (const auto file = find_graph(network)) {
     const auto refuse = [this](const std::string& why) {
       throw InputError(fmt::format("network {} {}", shown(network), why));
     };
-    const bool captured = is_captured_step(network);
     const Precision known = file->precision();
-    if (captured && known != precision && known != Precision::unknown && precision != Precision::unknown) {
+    if (known != precision && known != Precision::unknown && precision != Precision::unknown) {
       refuse(fmt::format("was captured in {}, not in {}", to_string(known), to_string(precision)));
     }
-    if (captured && file->layout() != layout) {
+    if (file->layout() != layout) {
       refuse(fmt::format("was captured in {}, not in {}", to_string(file->layout()), to_string(layout)));
     }
     check_of_file(*this);
-    if (const auto sample = file->sample(); !captured && !sample.empty() && sample != input) {
-      refuse(fmt::format("takes input {}, not {}", shape_text(sample), shape_text(input)));
-    }
     OpGraph step = file->graph(batch_size);
     step.set_layout(layout);
     return step;

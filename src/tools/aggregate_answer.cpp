@@ -42,14 +42,13 @@ Timing parse_counted(std::string_view text, std::string_view name) {
 }
 
 Aggregator aggregate(const AggregateInputs& inputs, std::vector<std::string>& notes) {
-  if (inputs.runs.empty() && inputs.logs.empty() && inputs.merge.empty() && inputs.from.empty()) {
-    throw InputError("one of runs (--runs), logs, from, merge is required");
+  if (inputs.runs.empty() && inputs.logs.empty() && inputs.from.empty()) {
+    throw InputError("one of runs (--runs), logs, from is required");
   }
   Aggregator aggregator(parse_label(inputs.label));
   const auto note = [&notes](const std::vector<std::string>& more) {
     notes.insert(notes.end(), more.begin(), more.end());
   };
-  for (const std::string& file : inputs.merge) note(aggregator.add_partial(file));
   for (const std::string& file : inputs.runs) note(aggregator.add_file(file));
   if (!inputs.logs.empty()) note(aggregator.add_logs(inputs.logs));
   std::string table = csv_line(run_columns());

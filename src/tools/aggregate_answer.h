@@ -14,12 +14,16 @@ namespace perfpred {
 
 /// What is aggregated: files by kind, and a folder of logs (empty: none).
 struct AggregateInputs {
-  std::vector<std::string> runs, merge;
+  std::vector<std::string> runs;
   std::string logs, label = "robust";
   std::vector<std::string> from = {};  ///< logs that other software wrote
   RunFacts facts = {};                 ///< what those logs do not say
   std::string runs_out = {};           ///< where their runs go as runs.csv; empty: nowhere
 };
+
+/// What the refusals of `merge` and `partial` say.
+inline constexpr const char* instead_of_parts =
+    "runs of several machines are aggregated at once (--runs a.csv --runs b.csv)";
 
 /// RunFacts::counted of `steps` or `epochs`. @param name  for messages @throws InputError for another word
 [[nodiscard]] Timing parse_counted(std::string_view text, std::string_view name);

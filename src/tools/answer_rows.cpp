@@ -12,9 +12,8 @@
 
 namespace perfpred {
 
-std::vector<std::optional<Answer>> answer_rows(const TimeRegressor& model, std::span<AskedRow> rows,
-                                                  AnswerTerms terms,
-                                                  const std::function<void(const Workload&)>& prepare) {
+std::vector<std::optional<Answer>> answer_rows(const TimeRegressor& model, std::span<AskedRow> rows, AnswerTerms terms,
+                                               const std::function<void(const Workload&)>& prepare) {
   std::set<std::string> devices;
   for (const AskedRow& row : rows) {
     if (row.workload) devices.insert(row.workload->device);

@@ -14,13 +14,12 @@
 namespace perfpred {
 namespace {
 
-constexpr std::array<Command, 18> command_table = {{
+constexpr std::array<Command, 17> command_table = {{
     {"predict", "ask", "Predicts time, throughput, memory and price of a training job, and what limits it."},
     {"plan", "ask", "Chooses the runs that a time budget is best spent on."},
     {"inspect", "ask", "Counts operators, FLOPs, bytes and memory of a training step of a network."},
     {"trace", "ask",
-     "Counts operators, FLOPs, bytes and memory of a training step of a file of torch.export, without executing it.",
-     true},
+     "Counts operators, FLOPs, bytes and memory of a training step of a C++ module, without executing it.", true},
     {"devices", "ask", "Shows the device catalogue, or one device of it."},
     {"collect", "measure", "Measures training runs on this machine and records them.", true},
     {"probe", "measure", "Measures this device for some seconds, and writes an op model that knows it.", true},
@@ -34,7 +33,6 @@ constexpr std::array<Command, 18> command_table = {{
     {"plot", "look", "Draws measurements, predictions and plans, through gnuplot, and writes a report of them."},
     {"roofline", "look", "Places measured training steps under the rooflines of their devices."},
     {"ncu", "look", "Sums up a CSV export of Nsight Compute: FLOPs, bytes, time, rates, NVTX ranges."},
-    {"compare", "look", "Compares two JSON results of Google Benchmark."},
 }};
 
 struct OtherName {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "answer/prices.h"
+#include "text/enum_names.h"
 #include "text/json.h"
 #include "text/parse.h"
 #include "workload/workload_columns.h"
@@ -21,32 +22,81 @@ namespace {
 
 constexpr const char* id_key = "id";
 
-struct Term {
-  std::string_view name;
+/// A field of a request that no workload has.
+struct RequestField {
+  std::string_view name, type, meaning;
+  std::string_view usual = {};  ///< where it is left out; empty: it is not given then
+  bool sweeps = true;
+};
+
+struct Term : RequestField {
   void (*set)(AnswerTerms& terms, std::string_view text, const ValuePlace& place);
   bool of_epochs = false;  ///< AnswerTerms::of_epochs
 };
 
 constexpr std::array<Term, 7> job_terms = {{
-    {"epochs",
-     [](AnswerTerms& t, std::string_view text, const ValuePlace& p) { t.job.epochs = parse_positive(text, p); }, true},
-    {"startup_sec",
+    {{"epochs", "number", "epochs of the job", "1"},
+     [](AnswerTerms& t, std::string_view text, const ValuePlace& p) { t.job.epochs = parse_positive(text, p); },
+     true},
+    {{"startup_sec", "seconds", "before the first epoch", "0"},
      [](AnswerTerms& t, std::string_view text, const ValuePlace& p) { t.job.startup_sec = parse_seconds(text, p); },
      true},
-    {"price_per_hour",
+    {{"price_per_hour", "number", "of the device"},
      [](AnswerTerms& t, std::string_view text, const ValuePlace& p) {
        t.job.price_per_hour = parse_non_negative(text, p);
      },
      true},
-    {"budget_sec",
+    {{"budget_sec", "seconds", "in which epochs_in_budget are trained"},
      [](AnswerTerms& t, std::string_view text, const ValuePlace& p) { t.job.budget_sec = parse_seconds(text, p); },
      true},
-    {"train_tokens", [](AnswerTerms& t, std::string_view text,
-                        const ValuePlace& p) { t.train_tokens = parse_positive_integer(text, p); }},
-    {"reserved_by_others", [](AnswerTerms& t, std::string_view text,
-                              const ValuePlace& p) { t.job.reserved_by_others = parse_integer(text, p); }},
-    {"fit_advice", [](AnswerTerms& t, std::string_view text, const ValuePlace& p) { t.advises = parse_flag(text, p); }},
+    {{"train_tokens", "integer", "tokens an epoch, in place of train_images"},
+     [](AnswerTerms& t, std::string_view text, const ValuePlace& p) {
+       t.train_tokens = parse_positive_integer(text, p);
+     }},
+    {{"reserved_by_others", "integer", "bytes of the device's memory that other programs hold", "0"},
+     [](AnswerTerms& t, std::string_view text, const ValuePlace& p) {
+       t.job.reserved_by_others = parse_integer(text, p);
+     }},
+    {{"fit_advice", "flag", "0: without advice and the largest batch, which take most of the time", "1", false},
+     [](AnswerTerms& t, std::string_view text, const ValuePlace& p) { t.advises = parse_flag(text, p); }},
 }};
+
+/// Terms that take_many() reads.
+constexpr std::array<RequestField, 2> terms_of_many = {
+    {{"prices", "prices", "per hour by device, or a prices.csv; for jobs without price_per_hour", "", false},
+     {"quantiles", "numbers", "probabilities with which a step and the job take no longer than the seconds asked for",
+      "", false}}};
+
+constexpr std::array<RequestField, 2> in_place_of_network = {
+    {{"config", "path", "a config.json of Hugging Face's transformers"},
+     {"step", "path", "a step file, which perfpred.capture writes"}}};
+
+std::string_view name_of(FieldType type) { return enumerator_name_of<FieldType::shape>(type); }
+
+/// What the field of a workload is where neither the request nor a model's rows say; null where that depends on others.
+nlohmann::ordered_json usual_text(const WorkloadColumn& column) {
+  if (column.usual) return std::string(*column.usual);
+  const bool of_device = column.how == DomainViolation::none || column.how == DomainViolation::other_device;
+  return of_device ? nlohmann::ordered_json() : nlohmann::ordered_json(column.get(Workload()));
+}
+
+void add_field(nlohmann::ordered_json& fields, const char* of, const RequestField& field) {
+  fields.push_back({{"name", field.name},
+                    {"of", of},
+                    {"type", field.type},
+                    {"words", nullptr},
+                    {"default", field.usual.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(field.usual)},
+                    {"meaning", field.meaning},
+                    {"sweeps", field.sweeps}});
+}
+
+/// Whether true and false are values of a field, a term, or an option of a plan.
+bool is_flag(std::string_view name) {
+  const auto is_flag_field = [&](const WorkloadColumn& one) { return one.name == name && one.type == FieldType::flag; };
+  const auto is_flag_term = [&](const Term& one) { return one.name == name && one.type == "flag"; };
+  return name == "pareto" || std::ranges::any_of(workload_columns(), is_flag_field) ||
+         std::ranges::any_of(job_terms, is_flag_term);
+}
 
 /// Whether a step file decides the field.
 bool is_of_file(const WorkloadColumn& column) {
@@ -119,10 +169,8 @@ AskedJob read(const ModelRequests& requests, const nlohmann::json& request, cons
 }  // namespace
 
 std::string option_text(std::string_view name, const nlohmann::json& value) {
-  constexpr std::array<std::string_view, 4> flags = {"compiled", "cuda_graph", "fit_advice", "pareto"};
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_boolean() && std::find(flags.begin(), flags.end(), name) != flags.end())
-    return value.get<bool>() ? "1" : "0";
+  if (value.is_boolean() && is_flag(name)) return value.get<bool>() ? "1" : "0";
   if (value.is_number()) return dumped(value);
   const bool sizes = name == "input" && value.is_array() && !value.empty() &&
                      std::all_of(value.begin(), value.end(), [](const auto& one) { return one.is_number(); });
@@ -169,6 +217,25 @@ AskedJob read_request(const ModelRequests& requests, const nlohmann::json& reque
 
 AskedJob read_workload(const ModelRequests& requests, std::string_view text) {
   return read(requests, parse_request(text), {}, {});
+}
+
+nlohmann::ordered_json request_fields() {
+  nlohmann::ordered_json fields = nlohmann::ordered_json::array();
+  for (const WorkloadColumn& column : workload_columns()) {
+    fields.push_back({{"name", column.name},
+                      {"of", "workload"},
+                      {"type", name_of(column.type)},
+                      {"words", column.words.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(column.words)},
+                      {"default", usual_text(column)},
+                      {"meaning", column.help},
+                      {"sweeps", true}});
+  }
+  for (const RequestField& field : in_place_of_network) add_field(fields, "network", field);
+  for (const Term& term : job_terms) add_field(fields, "job", term);
+  for (const RequestField& field : terms_of_many) add_field(fields, "job", field);
+  nlohmann::ordered_json document;
+  document["fields"] = std::move(fields);
+  return document;
 }
 
 void echo_id(nlohmann::json& answer, const nlohmann::json& request) {

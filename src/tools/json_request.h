@@ -37,6 +37,14 @@ struct AskedJob {
 /// @throws InputError for a text that is no JSON object
 [[nodiscard]] nlohmann::json parse_request(std::string_view text);
 
+/// Every field that a request may have, in the order of a key, then those in place of `network`, then the terms of the
+/// job: {"fields": [{"name", "of": "workload" | "network" | "job", "type", "words", "default", "meaning", "sweeps"}]}.
+/// Types are those of FieldType, `number`, `seconds` (a number or 12:00:00), `path`, `numbers` (one or a list) and
+/// `prices`. `words` is null where there are none. `default` is the text where neither the request nor a model's rows
+/// say; null where that depends on the network or the device. `sweeps`: whether a list of values makes several jobs;
+/// else it is one value, or one for all of them.
+[[nodiscard]] nlohmann::ordered_json request_fields();
+
 /// Gives an answer the `id` of its request, if that has one.
 void echo_id(nlohmann::json& answer, const nlohmann::json& request);
 

@@ -91,8 +91,9 @@ const std::vector<AnswerColumn>& answer_columns() {
     columns.push_back({"usable_bytes", [](const A& a) {
                          return a.forecast.usable_bytes ? std::to_string(*a.forecast.usable_bytes) : std::string();
                        }});
-    columns.push_back(
-        {"verdict", [](const A& a) { return a.forecast.verdict ? std::string(to_string(*a.forecast.verdict)) : std::string(); }});
+    columns.push_back({"verdict", [](const A& a) {
+                         return a.forecast.verdict ? std::string(to_string(*a.forecast.verdict)) : std::string();
+                       }});
     add_quantiles(columns, "total_sec", [](const A& a) { return std::optional(a.forecast.total_sec); });
     add_quantiles(columns, "price", [](const A& a) { return a.forecast.price; });
     columns.push_back({"currency", [](const A& a) { return a.currency; }});
@@ -142,9 +143,10 @@ void write_predictions(const std::string& path, std::span<const AskedRow> rows,
   file.write(csv_line(names));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto& answer = answers[i];
-    std::vector<std::string> fields = answer ? fields_of(answer->workload, answer->forecast.prediction,
-                                                         answer->forecast.images_per_sec, unknown_fields(answer->workload))
-                                             : rows[i].texts();
+    std::vector<std::string> fields = answer
+                                          ? fields_of(answer->workload, answer->forecast.prediction,
+                                                      answer->forecast.images_per_sec, unknown_fields(answer->workload))
+                                          : rows[i].texts();
     fields.resize(before_error);
     fields.push_back(rows[i].error);
     for (const AnswerColumn& column : columns) fields.push_back(answer ? column.text(*answer) : "");

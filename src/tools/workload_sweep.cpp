@@ -42,13 +42,6 @@ void check_of_step(std::string_view network, std::string_view field) {
   throw InputError(fmt::format("{} is given; a captured step has its own", field));
 }
 
-/// @throws InputError for a column with a value that a captured step decides
-void check_of_step(const CsvReader& csv, std::string_view network) {
-  for (const WorkloadColumn& column : workload_columns()) {
-    if (!csv.text(csv.optional(column.name)).empty()) check_of_step(network, column.name);
-  }
-}
-
 /// with_field(), but that threads follow the device unless they are given.
 /// @param asked  the network as it was asked for, of which the workload may have more sizes
 Workload with_value(std::span<const Workload> bases, const Workload& workload, const NetworkName& asked,
@@ -164,32 +157,25 @@ void check_columns(const CsvReader& csv) {
   }
 }
 
-/// The workloads of a table's rows, filled up by what the options say.
+/// Reads the rows of a table as fields that are asked for, as options and requests have them.
 class ConfigurationReader {
  public:
   ConfigurationReader(CsvReader& csv, std::span<const Workload> bases, const std::vector<SweptField>& fields,
                       const NameOf& name_of)
-      : csv_(csv), bases_(bases), fields_(fields), name_of_(name_of), reader_(csv, bases.front()) {
+      : csv_(csv), bases_(bases), fields_(fields), name_of_(name_of), config_(csv.optional("config")) {
+    for (const WorkloadColumn& column : workload_columns()) columns_.push_back(csv.optional(column.name));
     for (const SweptField& field : fields) given_.push_back({field, csv.optional(field.name)});
-    for (const std::string& name : unstated_fields({&fields})) ungiven_.push_back(csv.optional(name));
   }
 
-  /// Of the row at which the table stands. @throws InputError
-  [[nodiscard]] Workload read() {
-    const Workload filled = filled_row();
-    Workload workload = reader_.read(csv_, filled);
-    workload.device = filled.device;
-    return workload;
-  }
-
-  /// The fields that neither the row at which the table stands nor an option gives.
-  [[nodiscard]] std::vector<std::string> unstated() const {
-    std::vector<std::string> missing;
-    for (const CsvColumn& column : ungiven_) {
-      const bool is_given = !csv_.text(column).empty() || (column.name == "network" && !csv_.text(config_).empty());
-      if (!is_given) missing.push_back(column.name);
-    }
-    return missing;
+  /// The row at which the table stands. @throws InputError
+  void read(AskedRow& row) {
+    const std::vector<SweptField> stated = stated_fields();
+    Workload workload = fill_workload(bases_, fields_, stated);
+    workload.validate();
+    row.workload = std::move(workload);
+    row.unstated = unstated_fields({&fields_, &stated});
+    const NetworkName asked = asked_network(bases_, {&fields_, &stated});
+    for (GivenField& field : given_) field.see(csv_, asked);
   }
 
   /// @throws InputError for an option without effect on any row
@@ -198,31 +184,28 @@ class ConfigurationReader {
   }
 
  private:
-  [[nodiscard]] Workload filled_row() {
-    std::vector<SweptField> row;
-    if (const std::string_view name = csv_.text(network_); !name.empty())
-      row.push_back({"network", {std::string(name)}});
-    if (const std::string file(csv_.text(config_)); !file.empty()) {
-      if (!row.empty()) throw InputError("network and config are both given");
-      row.push_back(with_configs({"config", {file}}));
+  /// Those that the row does not leave empty.
+  [[nodiscard]] std::vector<SweptField> stated_fields() const {
+    std::vector<SweptField> stated;
+    for (const CsvColumn& column : columns_) {
+      const std::string text(csv_.text(column));
+      if (text.empty()) continue;
+      stated.push_back({column.name, {column.name == "device" && name_of_ ? name_of_(text) : text}});
     }
-    if (const std::string name(csv_.text(device_)); !name.empty())
-      row.push_back({"device", {name_of_ ? name_of_(name) : name}});
-    Workload filled = fill_workload(bases_, fields_, row);
-    const NetworkName asked = asked_network(bases_, {&fields_, &row});
-    check_of_step(csv_, asked);
-    for (GivenField& field : given_) field.see(csv_, asked);
-    return filled;
+    if (const std::string file(csv_.text(config_)); !file.empty()) {
+      if (is_given(stated, "network")) throw InputError("network and config are both given");
+      stated.push_back(with_configs({"config", {file}}));
+    }
+    return stated;
   }
 
   CsvReader& csv_;
   std::span<const Workload> bases_;
   const std::vector<SweptField>& fields_;
   const NameOf& name_of_;
-  WorkloadReader reader_;
-  CsvColumn network_ = csv_.optional("network"), config_ = csv_.optional("config"), device_ = csv_.optional("device");
+  CsvColumn config_;
+  std::vector<CsvColumn> columns_;  // of a workload
   std::vector<GivenField> given_;
-  std::vector<CsvColumn> ungiven_;  // fields that no option gives
 };
 
 }  // namespace
@@ -254,14 +237,10 @@ Workload with_network(std::span<const Workload> bases, std::string_view network)
       std::find_if(bases.begin(), bases.end(), [&](const Workload& w) { return w.network.family() == name.family(); });
   if (known != bases.end()) return with_field(*known, "network", name);
   Workload workload = with_field(bases.front(), "network", name);
-  const auto file = is_file_network(name) ? find_graph(name) : std::nullopt;
+  const auto file = is_captured_step(name) ? find_graph(name) : std::nullopt;
   if (!file) return workload;
-  if (!is_captured_step(name)) {
-    if (const auto sample = file->sample(); !sample.empty()) workload.input = sample;
-  } else {
-    if (file->precision() != Precision::unknown) workload.precision = file->precision();
-    workload.layout = file->layout();
-  }
+  if (file->precision() != Precision::unknown) workload.precision = file->precision();
+  workload.layout = file->layout();
   return workload;
 }
 
@@ -367,8 +346,7 @@ std::vector<AskedRow> configuration_rows(CsvReader csv, std::span<const Workload
     AskedRow& row = rows.emplace_back();
     row.place = csv.place("").prefix();
     try {
-      row.workload = reader.read();
-      row.unstated = reader.unstated();
+      reader.read(row);
       any = true;
     } catch (const InputError& error) {
       const std::string what = error.what();

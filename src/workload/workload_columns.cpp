@@ -15,6 +15,7 @@
 #include "network/zoo/cifar_cnn.h"
 #include "network/zoo/pretrained.h"
 #include "network/zoo/zoo.h"
+#include "text/enum_names.h"
 #include "text/nearest_name.h"
 #include "text/several_devices.h"
 
@@ -47,16 +48,43 @@ std::string written(const std::vector<std::int64_t>& value) { return shape_text(
 template <class Word>
 requires std::is_enum_v<Word> std::string written(Word value) { return std::string(to_string(value)); }
 
-WorkloadColumn field(Column<Workload> text, std::string_view help, FieldTraits traits = {}) {
-  return {std::move(text), traits, help, {}, {}};
+/// All words of a vocabulary.
+template <class Word, std::size_t i = 0>
+std::vector<std::string> words_of() {
+  // A value that no enumerator has is written as a cast, "(perfpred::Phase)4".
+  if constexpr (enumerator_name<static_cast<Word>(i)>().find(')') != std::string_view::npos) {
+    return {};
+  } else {
+    std::vector<std::string> words = words_of<Word, i + 1>();
+    words.insert(words.begin(), written(static_cast<Word>(i)));
+    return words;
+  }
+}
+
+template <class Value>
+constexpr FieldType type_of() {
+  if constexpr (std::is_enum_v<Value>) {
+    return FieldType::word;
+  } else if constexpr (std::is_same_v<Value, bool>) {
+    return FieldType::flag;
+  } else if constexpr (std::is_arithmetic_v<Value> || std::is_same_v<Value, std::optional<int>> ||
+                       std::is_same_v<Value, EpochSamples>) {
+    return FieldType::integer;
+  } else {
+    return std::is_convertible_v<Value, std::string> ? FieldType::text : FieldType::shape;
+  }
+}
+
+WorkloadColumn field(Column<Workload> text, FieldType type, std::string_view help, FieldTraits traits = {}) {
+  return {std::move(text), traits, help, {}, {}, type};
 }
 
 /// @param parse  of a text, and of its place if it takes one
 template <class Value, class Parse>
 WorkloadColumn field(std::string_view name, Value Workload::*member, Parse parse, std::string_view help,
                      FieldTraits traits = {}) {
-  constexpr bool is_number =
-      std::is_arithmetic_v<Value> || std::is_same_v<Value, std::optional<int>> || std::is_same_v<Value, EpochSamples>;
+  constexpr FieldType type = type_of<Value>();
+  constexpr bool is_number = type == FieldType::integer || type == FieldType::flag;
   const auto set = [member, parse](Workload& w, std::string_view text, const ValuePlace& place) {
     if constexpr (std::is_invocable_v<Parse, std::string_view, const ValuePlace&>) {
       w.*member = parse(text, place);
@@ -65,7 +93,8 @@ WorkloadColumn field(std::string_view name, Value Workload::*member, Parse parse
     }
   };
   WorkloadColumn column =
-      field({name, set, [member](const Workload& w) { return written(w.*member); }, !is_number}, help, traits);
+      field({name, set, [member](const Workload& w) { return written(w.*member); }, !is_number}, type, help, traits);
+  if constexpr (type == FieldType::word) column.words = words_of<Value>();
   column.copy = [member](Workload& to, const Workload& from) { to.*member = from.*member; };
   column.equal = [member](const Workload& one, const Workload& other) { return one.*member == other.*member; };
   return column;
@@ -152,10 +181,12 @@ std::string checkpoint_text(const Workload& w) {
   return w.checkpoint == 0 ? "none" : w.checkpoint == 1 ? "all" : written(w.checkpoint);
 }
 
-/// The same column, whose values are these words.
-WorkloadColumn in_words(WorkloadColumn column, std::string (*text)(const Workload& workload)) {
+/// The same column, some of whose values are words.
+WorkloadColumn in_words(WorkloadColumn column, std::string (*text)(const Workload& workload),
+                        std::vector<std::string> words) {
   column.get = text;
   column.is_text = true;
+  column.words = std::move(words);
   return column;
 }
 
@@ -190,7 +221,7 @@ std::vector<WorkloadColumn> rarer_columns() {
                       .of_network = true,
                       .only_predicted = true,
                       .check = [](const W& w) { check_least("checkpoint", w.checkpoint, 0); }}),
-               checkpoint_text),
+               checkpoint_text, {"none", "all"}),
       field("accumulate", &W::accumulate, parse_positive_integer, "batches whose gradients one update uses",
             {.usual = "1",
              .how = Why::other_optimizer,
@@ -224,12 +255,12 @@ std::vector<WorkloadColumn> make_columns() {
   using W = Workload;
   using Why = DomainViolation;
   std::vector<WorkloadColumn> columns = {
-      field({"network", set_network, [](const W& w) { return std::string(w.network.family()); }, true},
+      field({"network", set_network, [](const W& w) { return std::string(w.network.family()); }, true}, FieldType::text,
             "of the zoo, or cifar_cnn, transformer:..., lstm:...", {.check = check_network}),
-      field({"depth", set_size<&CifarCnn::depth>, [](const W& w) { return written(w.depth()); }}, "blocks of cifar_cnn",
-            {.mandatory = true, .of_cifar_cnn = true}),
+      field({"depth", set_size<&CifarCnn::depth>, [](const W& w) { return written(w.depth()); }}, FieldType::integer,
+            "blocks of cifar_cnn", {.mandatory = true, .of_cifar_cnn = true}),
       field({"base_filters", set_size<&CifarCnn::base_filters>, [](const W& w) { return written(w.base_filters()); }},
-            "channels of its first block", {.mandatory = true, .of_cifar_cnn = true}),
+            FieldType::integer, "channels of its first block", {.mandatory = true, .of_cifar_cnn = true}),
       field("batch_size", &W::batch_size, parse_positive_integer, "images (or sequences) a step", {.mandatory = true}),
       field("input", &W::input, parse_shape, "one sample, as 3x32x32, or a sequence length",
             {.of_step = true, .check = check_input}),
@@ -297,10 +328,6 @@ void check_ranges(const Workload& workload) {
   }
 }
 
-bool is_file_network(std::string_view name) {
-  return name.find(':') != std::string_view::npos && !states_sizes(name) && !is_config(name);
-}
-
 bool is_captured_step(std::string_view name) { return name.starts_with("step:"); }
 
 std::vector<std::string> unknown_fields(const Workload& workload) {
@@ -360,7 +387,7 @@ Workload with_field(Workload workload, std::string_view field, std::string_view 
   column.set(workload, text, {{}, 0, field});
   check_ranges(workload);
   if (workload.network.family() == before) return workload;
-  if (is_file_network(workload.network)) {
+  if (is_captured_step(workload.network)) {
     workload.train_images = EpochSamples::unstated(workload.train_images);
     return workload;
   }

@@ -14,10 +14,8 @@
 
 namespace perfpred {
 
-/// A network of a user's file, named by its hash as `pt2:0123456789ab`: what it is trained on is not known.
-[[nodiscard]] bool is_file_network(std::string_view name);
-
-/// Of these, a step that perfpred.capture recorded: `step:0123456789ab`.
+/// A step that perfpred.capture recorded, named by the hash of its file: `step:0123456789ab`. What it is trained on is
+/// not known.
 [[nodiscard]] bool is_captured_step(std::string_view name);
 
 /// The fields that nobody knows of a workload, which holds stand-ins there: those of a captured step that the step file
@@ -49,12 +47,17 @@ struct FieldTraits {
   void (*check)(const Workload& workload) = nullptr;
 };
 
+/// What the text of a field is: any text, one of its words, a whole number, 0 or 1, or sizes as 3x224x224.
+enum class FieldType { text, word, integer, flag, shape };
+
 /// One field of a workload: keys, tables, options and requests have it by this name and as this text. All that they do
 /// with it follows from this row.
 struct WorkloadColumn : Column<Workload>, FieldTraits {
   std::string_view help;                                                  ///< of the option
   std::function<void(Workload& to, const Workload& from)> copy;           ///< of the fields that have a `how`,
   std::function<bool(const Workload& one, const Workload& other)> equal;  ///< and whether two workloads share it
+  FieldType type = FieldType::text;
+  std::vector<std::string> words = {};  ///< that it may be; of an integer, also in place of a number
 };
 
 /// All fields, in the order in which a key has them.

@@ -96,17 +96,20 @@ TEST(AggregateProgram, OneOutputIsOneHoweverItsNewNameIsSpelled) {
   EXPECT_EQ(folder.entries(), 2U);
 }
 
-TEST(AggregateProgram, PartialAggregatesMergeToTheWhole) {
+TEST(AggregateProgram, FilesOfSeveralMachinesAreOneTable) {
   const TemporaryFolder folder;
-  const std::string a = folder.write("a.csv", csv_of({run_of_epochs({9, 1, 1}), run_of_epochs({9, 1, 2})}));
-  const std::string b = folder.write("b.csv", csv_of({run_of_epochs({9, 1.05, 1.05}), run_of_epochs({9, 2, 4}, 64)}));
-  ASSERT_EQ(aggregate({"--runs", a, "--partial", folder.file("a.json")}).exit_code, 0);
-  ASSERT_EQ(aggregate({"--runs", b, "--partial", folder.file("b.json")}).exit_code, 0);
-  const Finished merged = aggregate({"--merge", folder.file("b.json"), "--merge", folder.file("a.json")});
-  const Finished whole = aggregate({"--runs", a, "--runs", b});
-  EXPECT_EQ(merged.exit_code, 0) << merged.err;
-  EXPECT_EQ(merged.out, whole.out);
-  expect_refusal(aggregate({"--merge", folder.file("a.json"), "--label", "mean"}), 2, "a.json: holds label robust");
+  const std::vector<perfpred::Run> here = {run_of_epochs({9, 1, 1}), run_of_epochs({9, 1, 2})};
+  const std::vector<perfpred::Run> there = {run_of_epochs({9, 1.05, 1.05}), run_of_epochs({9, 2, 4}, 64)};
+  std::vector<perfpred::Run> all = here;
+  all.insert(all.end(), there.begin(), there.end());
+  const std::string a = folder.write("a.csv", csv_of(here)), b = folder.write("b.csv", csv_of(there));
+  const Finished joined = aggregate({"--runs", a, "--runs", b});
+  EXPECT_EQ(joined.exit_code, 0) << joined.err;
+  EXPECT_EQ(joined.out, aggregate({"--runs", folder.write("all.csv", csv_of(all))}).out);
+  for (const char* option : {"--merge", "--partial"}) {
+    expect_refusal(aggregate({"--runs", a, option, folder.file("a.json")}), 2,
+                   std::string(option) + " is not an option: runs of several machines are aggregated at once (--runs");
+  }
 }
 
 TEST(AggregateProgram, RecoversRowsFromLogs) {
@@ -189,15 +192,13 @@ TEST(AggregateProgram, BadFilesAreOneLineAndNoOutput) {
   };
   for (const auto& [text, message] : cases) {
     const std::string runs = folder.write("runs.csv", text);
-    expect_refusal(aggregate({"--runs", runs, "--out", folder.file("agg.csv"), "--rejected", folder.file("r.csv"),
-                              "--partial", folder.file("p.json"), "--json"}),
-                   2, message);
+    expect_refusal(
+        aggregate({"--runs", runs, "--out", folder.file("agg.csv"), "--rejected", folder.file("r.csv"), "--json"}), 2,
+        message);
     EXPECT_EQ(folder.entries(), 1U) << message;
   }
   expect_refusal(aggregate({"--runs", folder.file("none.csv")}), 2, "none.csv: No such file or directory");
   expect_refusal(aggregate({"--runs", folder.path()}), 2, "is a folder");
-  expect_refusal(aggregate({"--merge", folder.file("none.json")}), 2, "none.json");
-  expect_refusal(aggregate({"--merge", folder.write("p.json", "{\"format\":1}")}), 2, "p.json: is not a partial");
   expect_refusal(aggregate({"--logs", folder.file("none")}), 2, "none: No such file or directory");
 }
 
@@ -223,15 +224,6 @@ TEST(AggregateProgram, ARunThatIsGivenTwiceCountsOnceAndIsReported) {
   const Finished grown = aggregate({"--runs", a, "--runs", b});
   EXPECT_EQ(grown.out, aggregate({"--runs", b}).out);
   EXPECT_THAT(grown.err, HasSubstr("b.csv: skipped 3 of 4 runs"));
-
-  ASSERT_EQ(aggregate({"--runs", a, "--partial", folder.file("a.json")}).exit_code, 0);
-  ASSERT_EQ(aggregate({"--runs", b, "--partial", folder.file("b.json")}).exit_code, 0);
-  const Finished merged = aggregate({"--merge", folder.file("a.json"), "--merge", folder.file("a.json"), "--runs", a});
-  EXPECT_EQ(merged.out, once);
-  EXPECT_THAT(merged.err, HasSubstr("a.json: skipped 3 of 3 runs"));
-  EXPECT_THAT(merged.err, HasSubstr("a.csv: skipped 3 of 3 runs"));
-  expect_refusal(aggregate({"--merge", folder.file("a.json"), "--merge", folder.file("b.json")}), 2,
-                 "b.json: 3 of its 4 runs are in an earlier input");
 }
 
 TEST(AggregateProgram, EmptyFilesBesideOthersAndOtherLineEndsAreFine) {
@@ -263,7 +255,6 @@ TEST(AggregateProgram, AFullDiskIsExitOneAndLeavesNothing) {
   const std::string runs = folder.write("runs.csv", good_runs());
   expect_refusal(aggregate({"--runs", runs, "--out", "/dev/full"}), 1, "/dev/full: cannot be written: No space left");
   expect_refusal(aggregate({"--runs", runs, "--rejected", "/dev/full"}), 1, "/dev/full: cannot be written");
-  expect_refusal(aggregate({"--runs", runs, "--partial", "/dev/full"}), 1, "/dev/full: cannot be written");
   const Finished table = aggregate({"--runs", runs}, "/dev/full");
   EXPECT_EQ(table.exit_code, 1);
   EXPECT_THAT(table.err, HasSubstr("No space left on device"));

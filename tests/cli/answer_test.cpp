@@ -28,14 +28,9 @@ Workload job_on(const char* network, std::int64_t batch, const char* device) {
 }
 
 std::string programs_answer(const Workload& job, std::vector<std::string> options = {}) {
-  const std::vector<std::string> fields = {testing::program("predict"),
-                                           "--json",
-                                           "--network",
-                                           job.network,
-                                           "--batch-size",
-                                           std::to_string(job.batch_size),
-                                           "--device",
-                                           job.device};
+  const std::vector<std::string> fields = {
+      testing::program("predict"),    "--json",   "--network", job.network, "--batch-size",
+      std::to_string(job.batch_size), "--device", job.device};
   options.insert(options.begin(), fields.begin(), fields.end());
   return testing::spawn(options).out;
 }
@@ -89,8 +84,8 @@ TEST(Answer, APriceIsThatOfTheTotalsHours) {
   const TemporaryFolder folder;
   const TimeRegressor model = TimeRegressor::standard();
   AnswerTerms terms;
-  terms.prices = read_prices(folder.write("prices.csv", "device,price_per_hour,currency\nL4,0.8,EUR\n"),
-                             model.devices());
+  terms.prices =
+      read_prices(folder.write("prices.csv", "device,price_per_hour,currency\nL4,0.8,EUR\n"), model.devices());
   const Answer priced = answer(model, job_on("resnet50", 64, "L4"), terms);
   EXPECT_NEAR(priced.forecast.price->p50, 0.8 * priced.forecast.total_sec.p50 / 3600, 1e-9);
   EXPECT_EQ(priced.currency, "EUR");

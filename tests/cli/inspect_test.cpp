@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -158,7 +159,20 @@ TEST(InspectProgram, TakesOwnDevices) {
   EXPECT_FALSE(answer("mine").at("fits"));
   EXPECT_EQ(answer("mine").at("bound"), "launch");  // a millisecond for each of its small operators
   EXPECT_TRUE(answer("other").at("fits"));
-  EXPECT_NE(answer("other").at("bound"), "launch");
+}
+
+TEST(InspectProgram, SaysTheBoundOfPredict) {
+  for (const auto& [network, batch, device] : {std::array{"mobilenet_v2", "1", "T4"},
+                                               {"cifar_resnet18", "1", "A100-SXM4-80GB"},
+                                               {"resnet50", "32", "T4"},
+                                               {"vgg16", "64", "T4"},
+                                               {"vit_b_16", "64", "L4"},
+                                               {"gpt2", "4", "H100-SXM5-80GB"}}) {
+    const std::vector<std::string> job = {"--network", network, "--batch-size", batch, "--device", device, "--json"};
+    std::vector<std::string> asked = job;
+    asked.insert(asked.begin(), program("predict"));
+    EXPECT_EQ(json_of(inspect(job)).at("device").at("bound"), json_of(spawn(asked)).at("bound")) << network;
+  }
 }
 
 }  // namespace

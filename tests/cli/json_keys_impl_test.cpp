@@ -174,18 +174,6 @@ TEST_F(JsonKeys, Observe) {
   EXPECT_EQ(json.at("set_aside").size(), 1U);
 }
 
-TEST_F(JsonKeys, Compare) {
-  std::string results = R"({"context": {}, "benchmarks": [)";
-  for (int i = 0; i < 5; ++i) {
-    results += std::string(i == 0 ? "" : ",") +
-               R"({"name": "step", "run_name": "step", "run_type": "iteration", "repetition_index": )" +
-               std::to_string(i) + R"(, "real_time": 1.5, "cpu_time": 1.5, "time_unit": "ms"})";
-  }
-  results += "]}";
-  const std::string file = folder_.write("bench.json", results);
-  check("compare", {file, file}, below("rows[]", {"name", "verdict", "ratio", "low", "high"}));
-}
-
 TEST_F(JsonKeys, Predict) {
   const Json json = check("predict",
                           {"--model", model(table()), "--depth", "3", "--base-filters", "32", "--batch-size", "512",

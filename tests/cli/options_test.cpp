@@ -69,7 +69,6 @@ INSTANTIATE_TEST_SUITE_P(Aggregate, Options, ::testing::ValuesIn(aggregate));
 const std::vector<UselessOption> overwriting = {
     {"aggregate", {"--runs", "FOLDER/runs_agg.csv", "--out", "FOLDER/./runs_agg.csv"}, "--out would overwrite --runs"},
     {"aggregate", {"--runs", "FOLDER/runs_agg.csv", "--rejected", "FOLDER/runs_agg.csv"}, "--rejected"},
-    {"aggregate", {"--merge", "FOLDER/runs_agg.csv", "--out", "FOLDER/runs_agg.csv"}, "--out would overwrite --merge"},
     {"train", with_rows({"--out", "FOLDER/runs_agg.csv"}), "--out would overwrite --runs-agg"},
     {"train", with_rows({"--features-out", "FOLDER/runs_agg.csv"}), "--features-out"},
     {"evaluate",

@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// perfpred-trace as a user runs it.
-#include <perfpred/device.h>
-#include <perfpred/executed_step.h>
-#include <perfpred/op_graph.h>
-#include <perfpred/workload.h>
-
+// perfpred-trace as a user runs it, on the module of tests/torch/own_operators.cpp.
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
@@ -21,6 +16,10 @@ namespace {
 using testing::Finished;
 using ::testing::HasSubstr;
 
+#ifndef PERFPRED_TEST_OPERATORS  // without LibTorch
+#define PERFPRED_TEST_OPERATORS ""
+#endif
+
 class TraceProgram : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -30,71 +29,51 @@ class TraceProgram : public ::testing::Test {
     options.insert(options.begin(), testing::program("trace"));
     return testing::spawn(options);
   }
-  testing::TemporaryFolder folder_;
-};
-
-TEST_F(TraceProgram, CountsWhatTheAnalyticGraphCounts) {
-  Workload workload = Workload::zoo("resnet18", 4);
-  workload.optimizer = Optimizer::nesterov;
-  const OpGraph step = execute(workload.graph(), DeviceKind::gpu).graph();
-  const std::string ops = folder_.file("ops.csv");
-  const auto json = json_of(run({"--network", "ResNet18", "--batch-size", "4", "--optimizer", "nesterov", "--json",
-                                 "--ops", ops, "--device", "T4"}));
-  EXPECT_EQ(json.at("network"), "resnet18");
-  EXPECT_EQ(json.at("params"), 11'689'512);
-  EXPECT_EQ(json.at("flops"), step.totals().flops);
-  EXPECT_EQ(json.at("bytes"), step.totals().bytes());
-  EXPECT_EQ(json.at("phases").at("backward").at("ops"), step.totals(Phase::backward).ops);
-  EXPECT_EQ(json.at("kinds").at("convolution").at("flops"), step.totals(OpKind::convolution).flops);
-  EXPECT_TRUE(json.at("unknown_ops").empty());
-  EXPECT_GT(json.at("memory").at("peak_bytes"), 3 * 4 * 11'689'512);
-  EXPECT_TRUE(json.at("device").at("fits"));
-  EXPECT_GT(json.at("device").at("largest_batch"), 64);
-  const std::string rows = testing::slurp(ops);
-  EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), step.totals().ops + 1);
-}
-
-TEST_F(TraceProgram, WritesTheTablesOfInspect) {
-  std::vector<std::string> options = {"--networks", "alexnet,gpt2", "--batch-sizes", "1,2", "--precision", "bf16"};
-  const auto tables_of = [&](const std::string& name) {
-    std::vector<std::string> command = {testing::program(name), "--tables", folder_.file(name)};
-    command.insert(command.end(), options.begin(), options.end());
-    const Finished finished = testing::spawn(command);
-    EXPECT_EQ(finished.exit_code, 0) << finished.err;
-    return testing::slurp(folder_.file(name) + "/models.csv");
-  };
-  const std::string traced = tables_of("trace");
-  EXPECT_EQ(traced, tables_of("inspect"));
-  EXPECT_EQ(std::count(traced.begin(), traced.end(), '\n'), 3);
-}
-
-TEST_F(TraceProgram, RefusesOptionsWithoutEffect) {
-  for (const auto& [options, message] : std::vector<std::pair<std::vector<std::string>, std::string>>{
-           {{"--network", "gpt2", "--optimizer-impl", "foreach"}, "not expected: --optimizer-impl foreach"},
-           {{"--pt2", "net.pt2", "--attention", "eager"}, "--attention is for --network"}}) {
-    const Finished finished = run(options);
-    EXPECT_EQ(finished.exit_code, 2);
-    EXPECT_THAT(finished.err, HasSubstr(message));
-  }
-}
-
-TEST_F(TraceProgram, RefusesWhatIsNoExportedProgram) {
-  const std::string text = folder_.write("net.pt2", "weights\n");
-  for (const auto& [options, message] : std::vector<std::pair<std::vector<std::string>, std::string>>{
-           {{"--pt2", text}, "net.pt2: is not a file of torch.export.save()"},
-           {{"--pt2", text, "--network", "resnet18"}, "--pt2 excludes --network"},
-           {{"--pt2", text, "--library", text}, "net.pt2: cannot be loaded: "}}) {
+  void expect_refused(const std::vector<std::string>& options, const std::string& message) const {
     const Finished finished = run(options);
     EXPECT_EQ(finished.exit_code, 2);
     EXPECT_TRUE(finished.out.empty());
     EXPECT_THAT(finished.err, HasSubstr(message));
     EXPECT_EQ(std::count(finished.err.begin(), finished.err.end(), '\n'), 1);
   }
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(TraceProgram, CountsTheModuleOfALibrary) {
+  const std::string ops = folder_.file("ops.csv");
+  const auto json = json_of(run({"--library", PERFPRED_TEST_OPERATORS, "--input", "5x8", "--batch-size", "4",
+                                 "--optimizer", "sgd", "--loss", "mse", "--ops", ops, "--device", "T4", "--json"}));
+  constexpr double product = 2.0 * (4 * 5) * 8 * 16;  // of 20 rows of 8 with a matrix of 8x16
+  EXPECT_EQ(json.at("batch_size"), 4);
+  EXPECT_EQ(json.at("params"), 8 * 16);
+  EXPECT_EQ(json.at("phases").at("forward").at("conv_matmul_flops"), product);
+  EXPECT_EQ(json.at("phases").at("backward").at("conv_matmul_flops"), product);  // the inputs get no gradient
+  EXPECT_TRUE(json.at("unknown_ops").empty());
+  EXPECT_TRUE(json.at("device").at("fits"));
+  EXPECT_GT(json.at("device").at("largest_batch"), 4);
+  EXPECT_THAT(testing::slurp(ops), HasSubstr("forward,mm,"));
 }
 
-TEST_F(TraceProgram, SaysWhatIsMissing) {
-  EXPECT_THAT(run({}).err, HasSubstr("--pt2 is missing"));
-  EXPECT_THAT(run({"--tables", folder_.file("t")}).err, HasSubstr("no networks are given"));
+TEST_F(TraceProgram, WritesTablesOfSeveralBatchSizes) {
+  const Finished finished = run({"--library", PERFPRED_TEST_OPERATORS, "--input", "5x8", "--precision", "bf16",
+                                 "--batch-sizes", "1,2", "--tables", folder_.file("tables")});
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
+  const std::string batches = testing::slurp(folder_.file("tables/batches.csv"));
+  EXPECT_EQ(std::count(batches.begin(), batches.end(), '\n'), 3);
+}
+
+TEST_F(TraceProgram, SaysWhatCountsANetworkOfTheZoo) {
+  expect_refused({"--network", "resnet18"}, "--network is not an option: perfpred-inspect counts");
+  EXPECT_THAT(run({"--help"}).out, ::testing::Not(HasSubstr("--network")));
+}
+
+TEST_F(TraceProgram, RefusesWhatHasNoModule) {
+  const std::string text = folder_.write("libnet.so", "weights\n");
+  expect_refused({}, "--library is missing");
+  expect_refused({"--library", text}, "--input is missing");
+  expect_refused({"--library", text, "--input", "8"}, "libnet.so: cannot be loaded: ");
+  expect_refused({"--library", PERFPRED_TEST_NVML "/libnvidia-ml.so.1", "--input", "8"}, "perfpred_make_module()");
+  expect_refused({"--library", text, "--attention", "eager"}, "not expected: --attention");
 }
 
 }  // namespace

@@ -60,24 +60,6 @@ TEST_F(GpuTrainNet, StoppedAndResumedItGoesOn) {
   }
 }
 
-TEST_F(GpuTrainNet, TrainsAUsersModule) {
-  const char* folder = std::getenv("PERFPRED_PT2_DIR");
-  if (folder == nullptr) GTEST_SKIP() << "PERFPRED_PT2_DIR is not set (tests/torch/export_pt2.py)";
-  TrainNetOptions options = small(3);
-  options.pt2 = std::string(folder) + "/logits.pt2";
-  options.learning_rate = 0.001;
-  TrainNetOptions on_cpu = options;
-  on_cpu.device = "cpu";
-  on_cpu.threads = 1;
-  const double expected = testing::run(on_cpu).epochs.back().train_loss;
-  for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
-    options.precision = precision;
-    const TrainNetResult result = testing::run(options);
-    EXPECT_LT(result.epochs.back().train_loss, result.epochs.front().train_loss) << to_string(precision);
-    EXPECT_NEAR(result.epochs.back().train_loss / expected, 1, 0.01) << to_string(precision);
-  }
-}
-
 TEST_F(GpuTrainNet, ProfilesAStep) {
   TrainNetOptions options = small(1);
   options.profile_one_step = true;

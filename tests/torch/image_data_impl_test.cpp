@@ -336,7 +336,7 @@ double accuracy_after(const Workload& workload, const ImageData& data, int epoch
     loader.start(*data.train, workload.train_images, static_cast<std::uint64_t>(epoch));
     while (const auto batch = loader.next()) step.run(*batch);
   }
-  return step.evaluate(loader, *data.test, [] { return false; })->accuracy.value();
+  return step.evaluate(loader, *data.test, [] { return false; })->accuracy;
 }
 
 /// Multinomial logistic regression on the pixels.
@@ -346,9 +346,7 @@ class LinearClassifier final : public TrainableNetwork {
     weight_.requires_grad_(true);
     bias_.requires_grad_(true);
   }
-  at::Tensor forward(const at::Tensor& inputs, const at::Tensor&) override {
-    return at::linear(inputs.flatten(1), weight_, bias_);
-  }
+  at::Tensor forward(const at::Tensor& inputs) override { return at::linear(inputs.flatten(1), weight_, bias_); }
   void train(bool) override {}
   [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> parameters() const override {
     return {{"weight", weight_}, {"bias", bias_}};

@@ -225,8 +225,9 @@ TEST(MemoryEstimate, IsWhatCpuTensorsPeakAt) {
       }
       EXPECT_LE(refused, 10) << name << ", batch " << batch;
       if (all != nullptr) {
-        std::printf("| %s | %d | %.1f | %.1f | %+.2f %% |\n", name.c_str(), static_cast<int>(batch), measured / 1e6,
-                    estimate / 1e6, 100 * (estimate / measured - 1));
+        // A row of data/tables/cpu_memory.csv.
+        std::printf("%s,%d,%.1f,%+.2f\n", name.c_str(), static_cast<int>(batch), measured / 1e6,
+                    100 * (estimate / measured - 1));
       }
     }
   }

@@ -169,7 +169,8 @@ TEST(Sequences, MemoryIsWhatLibTorchPeaksAt) {
       const auto measured = static_cast<double>(measured_peak(workload));
       EXPECT_NEAR(estimate / measured, 1, 0.02) << estimate << " for " << measured;
       if (std::getenv("PERFPRED_MEASURE_ALL") != nullptr) {
-        std::printf("| %s | %d | %.1f | %+.2f |\n", name.c_str(), static_cast<int>(batch), measured / 1e6,
+        // A row of data/tables/cpu_memory.csv.
+        std::printf("\"%s\",%d,%.1f,%+.2f\n", name.c_str(), static_cast<int>(batch), measured / 1e6,
                     100 * (estimate / measured - 1));
       }
     }

@@ -2,7 +2,6 @@
 // Traced steps: of networks of the zoo, and of modules of others.
 #include <perfpred/device.h>
 #include <perfpred/op_rule_registry.h>
-#include <perfpred/torch/exported_network.h>
 #include <perfpred/torch/trace.h>
 #include <perfpred/workload.h>
 
@@ -244,15 +243,15 @@ TEST(StepTracer, ComputesWithAllElementsOfWhatIsExpanded) {  // as the gradient 
 }
 
 TEST(StepTracer, RefusesALoopThatDoesNotEnd) {
-  EXPECT_THAT(testing::refusal([] {
-                (void)step_of_function({6, 6}, {4, 6}, [](const at::Tensor& x, const at::Tensor& weight) {
-                  at::Tensor y = x;
-                  while (y.sum().gt(0).item<bool>()) y = y * weight.sum();
-                  return y;
-                });
-              }),
-              AllOf(HasSubstr("the forward pass executes more than 150000 operators"),
-                    ::testing::Not(HasSubstr("\n"))));
+  EXPECT_THAT(
+      testing::refusal([] {
+        (void)step_of_function({6, 6}, {4, 6}, [](const at::Tensor& x, const at::Tensor& weight) {
+          at::Tensor y = x;
+          while (y.sum().gt(0).item<bool>()) y = y * weight.sum();
+          return y;
+        });
+      }),
+      AllOf(HasSubstr("the forward pass executes more than 150000 operators"), ::testing::Not(HasSubstr("\n"))));
 }
 
 TEST(StepTracer, NamesTheConvolutionWhoseInputsDoNotFit) {

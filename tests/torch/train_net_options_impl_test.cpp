@@ -84,10 +84,6 @@ TEST(TrainNet, RefusalsSayWhatIsWrong) {
             "data \"imagefolder:\" names no folder");
   EXPECT_EQ(says([](auto& o) { o.network = "ssd300_resnet50"; }),
             "network ssd300_resnet50 learns boxes, which no data has");
-  const std::string program = perfpred::testing::program("train-net");
-  if (program.empty()) GTEST_SKIP() << "perfpred-train-net is not built";
-  perfpred::testing::expect_refusal(perfpred::testing::spawn({program, "--pt2", "a.pt2", "--network", "vgg16"}), 2,
-                                    "--network excludes --pt2");
 }
 
 TEST(TrainNet, RefusalsComeBeforeAnyOtherLine) {
@@ -95,7 +91,7 @@ TEST(TrainNet, RefusalsComeBeforeAnyOtherLine) {
   const std::string junk = folder.write("junk", "");
   for (const auto& spoil : std::vector<std::function<void(TrainNetOptions&)>>{
            [](auto& o) { o.data = "cifar10:/nowhere", o.train_images.reset(); }, [&](auto& o) { o.resume = junk; },
-           [&](auto& o) { o.init = junk; }, [&](auto& o) { o.pt2 = junk; }, [&](auto& o) { o.out_dir = junk; },
+           [&](auto& o) { o.init = junk; }, [&](auto& o) { o.out_dir = junk; },
            [](auto& o) { o.log_file = "/nowhere/log.csv"; }, [&](auto& o) { o.resume = junk, o.evaluate = true; }}) {
     TrainNetOptions options = small();
     options.input = "3x32x32";
@@ -169,7 +165,7 @@ TEST(TrainNet, RefusesOptionsOutOfRange) {
            [](auto& o) { o.network = "resnet19"; }, [](auto& o) { o.input = "3x"; }, [](auto& o) { o.device = "gpu"; },
            [](auto& o) { o.precision = Precision::tf32; },
            [](auto& o) { o.data = "cifar10:/nowhere", o.train_images.reset(); },
-           [](auto& o) { o.pt2 = "/nowhere.pt2"; }, [](auto& o) { o.log_file = "/nowhere/log.csv"; }}) {
+           [](auto& o) { o.log_file = "/nowhere/log.csv"; }}) {
     TrainNetOptions options = small();
     spoil(options);
     EXPECT_THROW(static_cast<void>(run(options)), InputError);

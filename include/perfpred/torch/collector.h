@@ -22,7 +22,6 @@ struct CollectOptions {
   std::string device = "auto";           ///< `auto`, `cpu`, `cuda`, `cuda:1`
   std::optional<int> threads;            ///< of a CPU, all by default; not for a GPU
   std::string data;                      ///< CIFAR-10, as read_cifar10() takes it; generated images where empty
-  std::string pt2;                       ///< file of torch.export.save() that workloads named pt2_name() train
   std::string env;                       ///< a free tag
   std::uint64_t seed = 0;                ///< of the data, the order of the sweep, and the first row of each workload
   std::optional<double> time_limit_sec;  ///< > 0; no run begins that would probably end later
@@ -46,7 +45,6 @@ struct CollectResult {
   int left = 0;       ///< runs not begun or not finished: stopped, or out of time
   std::vector<Run> runs;
   std::vector<std::string> set_aside;  ///< one line for each torn line of the file, see RunRecorder
-  std::string without_graph;           ///< why write_graphs() failed; empty if it did not
 };
 
 /// Measures training runs on this machine.
@@ -72,15 +70,8 @@ class PERFPRED_API Collector {
   /// @throws InputError as placed() and RunRecorder
   [[nodiscard]] std::vector<Workload> left(std::span<const Workload> workloads);
 
-  /// Writes what core needs to know of a file's network: one step file for each optimizer and precision of the
-  /// workloads, `graphs/<digits>_<optimizer>_<precision>.json` beside options.runs_csv. Copies the first of them to
-  /// `graphs/<digits>.json` unless that file exists. Makes the folder known (add_graphs()). Writes nothing for networks
-  /// of the zoo.
-  /// @throws InputError if the network can be trained but not traced, or no file can be made there
-  void write_graphs(std::span<const Workload> workloads) const;
-
   /// Measures every workload options.repeats times, less the rows that options.runs_csv holds already, in an order
-  /// shuffled by the seed, and records each run as it ends. Equal workloads count once. Calls write_graphs() before.
+  /// shuffled by the seed, and records each run as it ends. Equal workloads count once.
   /// @throws InputError for a workload that cannot be trained here, before anything is measured
   /// @throws Error if a row or a log cannot be written, DeviceError if the device stopped answering
   [[nodiscard]] CollectResult collect(

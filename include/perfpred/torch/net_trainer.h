@@ -16,7 +16,6 @@ namespace perfpred {
 /// Options of train_net(): network, data, training, files.
 struct TrainNetOptions {
   std::string network = "cifar_resnet18";    ///< of the zoo; it takes images and has fixed hyper-parameters
-  std::string pt2;                           ///< file of torch.export.save(), instead of `network`
   std::string input;                         ///< "3x224x224"; empty: the network's own, 3x32x32 for CIFAR-10
   std::string data = "generated";            ///< `cifar10:DIR`, `imagefolder:DIR`, `generated`, `dummy`
   std::optional<std::int64_t> train_images;  ///< of generated and dummy data; default 50,000
@@ -28,7 +27,7 @@ struct TrainNetOptions {
   std::int64_t accumulate = 1;  ///< batches whose gradients one update of the parameters sums up
   double learning_rate = 0.1;
   std::int64_t warmup = 0;  ///< optimizer steps in which the rate grows linearly; then it falls as a cosine
-  Loss loss;                ///< of a network that returns logits; label smoothing below 1
+  Loss loss;                ///< label smoothing below 1
   double weight_decay = 5e-4;
   Optimizer optimizer = Optimizer::nesterov;
   Precision precision = Precision::fp32;
@@ -61,8 +60,7 @@ struct TrainNetEpoch {
   double images_per_sec = 0;
   double data_wait_share = 0;  ///< share of `sec` spent waiting for images
   bool data_bound = false;     ///< that share is above 0.1
-  double train_loss = 0, val_loss = 0;
-  std::optional<double> train_acc, val_acc;  ///< empty where the network returns its loss
+  double train_loss = 0, train_acc = 0, val_loss = 0, val_acc = 0;
 };
 
 struct TrainNetResult {

@@ -44,11 +44,10 @@ class PERFPRED_API StepTracer {
   ///                   scaler
   explicit StepTracer(const std::function<ModuleToTrace()>& make, Precision precision = Precision::fp32);
 
-  /// A file of torch.export.save(), as it was exported: in training mode if it was exported so, see note(). If it has
-  /// several outputs, the first tensor counts. torch.autocast inside the network casts by LibTorch's lists for CUDA.
-  /// @param precision  fp64 converts the parameters, the buffers and the types that the network names
-  /// @throws InputError if the file is not one of these, is of another version, or has an operator that is not known
-  static StepTracer pt2(const std::string& path, Precision precision = Precision::fp32);
+  /// The module of a shared library that defines `extern "C" void perfpred_make_module(perfpred::ModuleToTrace& made)`,
+  /// which stands for `make`. The library stays loaded, as by load_operators().
+  /// @throws InputError if it cannot be loaded, or does not define the function
+  static StepTracer library(const std::string& path, Precision precision = Precision::fp32);
 
   /// The network of a workload as NetworkModule executes it, in the workload's precision and layout.
   /// @throws InputError as Workload::params()
@@ -66,17 +65,14 @@ class PERFPRED_API StepTracer {
 
   [[nodiscard]] std::int64_t params() const;  ///< trainable parameters
 
-  /// The inputs that a file of pt2() was exported with, the batch included; its types are those of every trace. Empty
-  /// for other networks.
-  [[nodiscard]] std::vector<InputSpec> inputs() const;
-
-  /// One line that says how training a file of pt2() differs from training the original network; empty if not at all.
-  [[nodiscard]] std::string note() const;
-
  private:
   struct Impl;
   explicit StepTracer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+/// Loads a shared library that registers operators of its own with LibTorch. It is never unloaded.
+/// @throws InputError if it cannot be loaded
+PERFPRED_API void load_operators(const std::string& path);
 
 }  // namespace perfpred

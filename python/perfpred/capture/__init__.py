@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`perfpred.capture` is a context manager; `python -m perfpred.capture` runs a script under it."""
+"""`python -m perfpred.capture` runs a script and records a step of its training. `perfpred.capture` is a function."""

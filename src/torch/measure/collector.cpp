@@ -34,7 +34,6 @@
 #include "torch/device/runtime_device.h"
 #include "torch/device/step_clock.h"
 #include "torch/device/torch_errors.h"
-#include "torch/measure/collected_file.h"
 #include "torch/measure/epoch_measurement.h"
 #include "torch/measure/run_log_writer.h"
 #include "torch/measure/step_measurement.h"
@@ -82,7 +81,7 @@ void check(const CollectOptions& options) {
 /// @throws OutOfMemory for a step of a network of the zoo that needs more than this CPU's machine has
 void check_memory(const Workload& workload, int threads) {
   const auto machine = memory_bytes();
-  if (!machine || is_file_network(workload.network)) return;
+  if (!machine) return;
   TrainingJob job = TrainingJob::on(Device::this_cpu()).value();
   job.threads = threads;
   const std::int64_t needed = estimate_memory(execute(workload.graph(), DeviceKind::cpu), job).peak_bytes;
@@ -148,24 +147,19 @@ struct __attribute__((visibility("hidden"))) Collector::Impl {
     check(options);
     name = canonical_device(device_name(device));
     threads = use_cpu_threads(device, options.threads);
-    if (!options.pt2.empty()) file.emplace(options.pt2);
   }
-
-  [[nodiscard]] bool of_file(const Workload& workload) const { return file && workload.network == file->name(); }
 
   [[nodiscard]] Workload placed(Workload workload) const {
     workload.device = name;
     workload.threads = threads;
     workload.validate();
     check_trainable(workload, device);
-    if (is_file_network(workload.network)) {
-      if (!of_file(workload)) {
-        throw InputError(
-            fmt::format("network {} is a file's; without the file it cannot be trained", workload.network));
-      }
-    } else {
-      check_last_batch(workload);
+    if (is_captured_step(workload.network)) {
+      throw InputError(
+          fmt::format("network {} is a step, which cannot be trained: perfpred.measure in Python times your own loop",
+                      workload.network));
     }
+    check_last_batch(workload);
     return workload;
   }
 
@@ -185,7 +179,7 @@ struct __attribute__((visibility("hidden"))) Collector::Impl {
     run.workload = workload;
     run.timestamp_utc = utc_now();
     run.framework = std::string("LibTorch ") + TORCH_VERSION;
-    run.params = of_file(workload) ? file->params() : workload.params();
+    run.params = workload.params();
     run.timing = options.timing;
     run.env = options.env;
     run.load = system_load();
@@ -212,7 +206,6 @@ struct __attribute__((visibility("hidden"))) Collector::Impl {
   c10::Device device;
   std::string name;
   std::optional<int> threads;  // of a CPU
-  std::optional<CollectedFile> file;
   std::unique_ptr<ImageData> data;
   std::tuple<std::vector<std::int64_t>, std::int64_t, std::int64_t> data_is_for;
   std::optional<SystemInfo> info;
@@ -241,9 +234,7 @@ bool Collector::Impl::train(Run& run, const Job& job, MemoryPeak& peak, RunLogWr
   const ImageData& images = *guard_torch([&] { return &data_for(workload); });
   run.mem_free_mb = guard_torch([&] { return DeviceMonitor(device).read().mem_free_mb; });
   auto owned = guard_torch([&] {
-    return std::make_unique<TrainingSession>(
-        workload, device, images, job.seed, options.timing == Timing::epochs,
-        of_file(workload) ? load_exported(options.pt2, workload, device) : nullptr);
+    return std::make_unique<TrainingSession>(workload, device, images, job.seed, options.timing == Timing::epochs);
   });
   return use_until_device_fails(std::move(owned), [&](TrainingSession& session) {
     if (options.timing == Timing::epochs) {
@@ -348,12 +339,6 @@ std::vector<Workload> Collector::left(std::span<const Workload> workloads) {
   return left;
 }
 
-void Collector::write_graphs(std::span<const Workload> workloads) const {
-  if (!impl_->file) return;
-  const std::filesystem::path runs = impl_->options.runs_csv;
-  impl_->file->write_graphs(workloads, runs.parent_path().string());
-}
-
 std::optional<Run> Collector::measure(const Workload& workload, const std::function<bool()>& stop) {
   RunLogWriter no_log;
   const auto never = [] { return false; };
@@ -370,11 +355,6 @@ CollectResult Collector::collect(std::span<const Workload> workloads,
   if (!impl_->options.log_dir.empty()) make_folder(impl_->options.log_dir);
   RunRecorder& recorder = impl_->recorder();
   CollectResult result;
-  try {
-    write_graphs(workloads);
-  } catch (const InputError& error) {
-    result.without_graph = error.what();
-  }
   std::vector<Job> jobs = impl_->jobs_left(workloads, result.skipped);
   Random random(impl_->options.seed);
   random.shuffle(jobs);

@@ -23,7 +23,7 @@ struct EpochMeasurement {
   std::vector<double> steps_sec;   ///< all steps of the timed epochs
   Disturbance disturbance;         ///< in the timed epochs
   std::vector<double> clocks_mhz;  ///< read about once a second in the timed epochs
-  std::optional<double> test_acc;  ///< empty where the network returns its loss
+  double test_acc = 0;
 };
 
 /// Trains `epochs` epochs, judging the network after each, and tests it. Memory counts from the second epoch on,

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "torch/device/named_tensors.h"
 
@@ -17,9 +16,7 @@ namespace perfpred {
 class TrainableNetwork {
  public:
   virtual ~TrainableNetwork() = default;
-  /// Logits; or the loss, a scalar, if gives_loss(): then of the inputs and their targets.
-  [[nodiscard]] virtual at::Tensor forward(const at::Tensor& inputs, const at::Tensor& targets) = 0;
-  [[nodiscard]] virtual bool gives_loss() const { return false; }
+  [[nodiscard]] virtual at::Tensor forward(const at::Tensor& inputs) = 0;  ///< logits
   /// The loss of what the last forward() gave: of the logits, and of what else the network is trained on.
   /// @param of  the loss of logits
   [[nodiscard]] virtual at::Tensor loss(const at::Tensor& logits,
@@ -29,7 +26,6 @@ class TrainableNetwork {
   virtual void train(bool on) = 0;
   [[nodiscard]] virtual NamedTensors parameters() const = 0;
   [[nodiscard]] virtual NamedTensors buffers() const = 0;
-  [[nodiscard]] virtual std::string note() const { return {}; }  ///< what its user should know, in one line
 };
 
 /// The workload's network of the zoo.
@@ -37,11 +33,5 @@ class TrainableNetwork {
 /// @throws InputError for a network that is not known
 [[nodiscard]] std::unique_ptr<TrainableNetwork> make_zoo_network(const Workload& workload, c10::Device device,
                                                                  std::uint64_t seed, bool drawn_on_device);
-
-/// A network saved by torch.export.save(); of several outputs, the first is the logits. One that takes two inputs gives
-/// its loss.
-/// @throws InputError if the file cannot be read, is not one of these, or has an operator that is not known
-[[nodiscard]] std::unique_ptr<TrainableNetwork> load_exported(const std::string& path, const Workload& workload,
-                                                              c10::Device device);
 
 }  // namespace perfpred

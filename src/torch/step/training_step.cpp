@@ -59,8 +59,6 @@ TrainingStep::TrainingStep(const Workload& workload, c10::Device device, const S
   if (!network_) {
     network_ = guard_torch([&] { return make_zoo_network(workload, device, options.seed, !options.metrics); });
   }
-  if (network_->gives_loss() && !(options.loss == Loss{}))
-    throw InputError("the network returns a loss itself: no other is taken of it");
   apply_precision(workload.precision);
   guard_torch([&] {
     at::manual_seed(options.seed);  // dropout
@@ -83,17 +81,13 @@ void TrainingStep::end_phase(Phase phase) const {
   if (on_phase_) on_phase_(phase);
 }
 
-/// @param outputs  logits, or the loss that the network returned
 at::Tensor TrainingStep::loss(const at::Tensor& outputs, const at::Tensor& targets, const Loss& taken) const {
-  if (network_->gives_loss()) return outputs;
   return network_->loss(outputs, [&](const at::Tensor& logits) { return loss_of(taken, logits, targets); });
 }
 
 Metrics TrainingStep::metrics(const at::Tensor& loss_sum, const at::Tensor& correct, std::int64_t samples) const {
   const auto n = static_cast<double>(samples);
-  Metrics metrics{loss_sum.item<double>() / n, std::nullopt};
-  if (counts_answers()) metrics.accuracy = static_cast<double>(correct.item<std::int64_t>()) / n;
-  return metrics;
+  return {loss_sum.item<double>() / n, static_cast<double>(correct.item<std::int64_t>()) / n};
 }
 
 void TrainingStep::compute(const Batch& batch, const UpdateShare& share) {
@@ -102,7 +96,7 @@ void TrainingStep::compute(const Batch& batch, const UpdateShare& share) {
   at::Tensor loss;
   {
     const Autocast autocast(device_.type(), half_type(workload_.precision));
-    logits = network_->forward(batch.inputs, batch.targets);
+    logits = network_->forward(batch.inputs);
     end_phase(Phase::forward);
     loss = this->loss(logits, batch.targets, options_.loss);
     end_phase(Phase::loss);
@@ -119,7 +113,7 @@ void TrainingStep::compute(const Batch& batch, const UpdateShare& share) {
   if (options_.metrics) {
     const at::NoGradGuard no_grad;
     loss_sum_.add_(loss.detach(), options_.loss.sum ? 1 : static_cast<double>(batch.targets.numel()));
-    if (counts_answers()) correct_.add_(logits.argmax(-1).eq(batch.targets).sum());
+    correct_.add_(logits.argmax(-1).eq(batch.targets).sum());
   }
   end_phase(Phase::optimizer);
 }
@@ -195,10 +189,10 @@ std::optional<Metrics> TrainingStep::evaluate(BatchLoader& loader, const ImageSo
         network_->train(true);
         return std::nullopt;
       }
-      const at::Tensor logits = network_->forward(batch->inputs, batch->targets);
+      const at::Tensor logits = network_->forward(batch->inputs);
       const Loss without_smoothing = {options_.loss.kind, false, 0};
       loss_sum.add_(loss(logits, batch->targets, without_smoothing), static_cast<double>(batch->targets.numel()));
-      if (counts_answers()) correct.add_(logits.argmax(-1).eq(batch->targets).sum());
+      correct.add_(logits.argmax(-1).eq(batch->targets).sum());
       samples += batch->targets.numel();
     }
     network_->train(true);

@@ -32,7 +32,7 @@ struct StepOptions {
 /// Mean loss and accuracy over the samples seen.
 struct Metrics {
   double loss = 0;
-  std::optional<double> accuracy;  ///< empty where the network returns no logits but its loss
+  double accuracy = 0;
 };
 
 /// A batch's place among the batches whose gradients one update sums up.
@@ -76,9 +76,6 @@ class TrainingStep {
   /// @param stop  asked before every batch; nothing is returned once it says true
   [[nodiscard]] std::optional<Metrics> evaluate(BatchLoader& loader, const ImageSource& images,
                                                 const std::function<bool()>& stop);
-
-  /// Whether metrics have an accuracy.
-  [[nodiscard]] bool counts_answers() const { return !network_->gives_loss(); }
 
   /// Whether the whole step is replayed from a CUDA graph by now.
   [[nodiscard]] bool captured() const;

@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "torch/trace/cudnn_rnn.h"
@@ -133,12 +132,5 @@ CudaDispatch::CudaDispatch(std::optional<at::ScalarType> half) {
 }
 
 CudaDispatch::~CudaDispatch() { cast_weights.clear(); }
-
-CudaAutocast::CudaAutocast(std::optional<at::ScalarType> half) : before_(std::exchange(autocast_type, half)) {}
-
-CudaAutocast::~CudaAutocast() {
-  autocast_type = before_;
-  if (!before_) cast_weights.clear();  // as the outermost autocast does when it ends
-}
 
 }  // namespace perfpred

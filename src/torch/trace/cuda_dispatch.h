@@ -24,17 +24,4 @@ class CudaDispatch {
   c10::impl::IncludeDispatchKeyGuard guard_{c10::DispatchKey::DeferredInit};
 };
 
-/// Mixed precision of another half type, or none, while it lives: torch.autocast in the middle of a network. To be used
-/// while a CudaDispatch lives.
-class CudaAutocast {
- public:
-  explicit CudaAutocast(std::optional<at::ScalarType> half);
-  CudaAutocast(const CudaAutocast&) = delete;
-  CudaAutocast& operator=(const CudaAutocast&) = delete;
-  ~CudaAutocast();
-
- private:
-  std::optional<at::ScalarType> before_;
-};
-
 }  // namespace perfpred

@@ -39,9 +39,9 @@ std::string described(const c10::OperatorHandle& op, std::span<const at::Tensor>
 bool is_number(const at::Tensor& tensor) { return tensor.unsafeGetTensorImpl()->is_wrapped_number(); }
 
 /// A call of an operator that is not made of others.
-class Call {
+class DispatchedCall {
  public:
-  Call(const c10::OperatorHandle& op, OpInfo& info, torch::jit::Stack& stack)
+  DispatchedCall(const c10::OperatorHandle& op, OpInfo& info, torch::jit::Stack& stack)
       : op_(op), info_(info), stack_(stack), begin_(stack.size() - op.schema().arguments().size()) {
     inputs_ = std::move(scratch);
     inputs_.clear();
@@ -54,9 +54,9 @@ class Call {
       });
     }
   }
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
-  ~Call() { scratch = std::move(inputs_); }
+  DispatchedCall(const DispatchedCall&) = delete;
+  DispatchedCall& operator=(const DispatchedCall&) = delete;
+  ~DispatchedCall() { scratch = std::move(inputs_); }
 
   void run() {
     if (answered_on_host()) return;
@@ -182,7 +182,7 @@ class Call {
   bool only_host_numbers_ = true;   // all have one element and are not on the meta device
 };
 
-thread_local std::vector<at::Tensor> Call::scratch;
+thread_local std::vector<at::Tensor> DispatchedCall::scratch;
 
 /// Called for each operator below autograd. An operator that is made of others is dispatched further, so that this is
 /// called for those; the rest is executed without memory and recorded.
@@ -197,7 +197,7 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
                           OpRecorder::max_calls);
     throw InputError(failure);
   }
-  Call call(op, info, *stack);
+  DispatchedCall call(op, info, *stack);
   const c10::impl::ExcludeDispatchKeyGuard below(
       c10::autograd_dispatch_keyset_with_ADInplaceOrView |
       c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::DeferredInit}));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
 #include <perfpred/error.h>
 #include <perfpred/torch/network_module.h>
 #include <perfpred/torch/trace.h>
@@ -14,7 +15,6 @@
 
 #include "torch/device/scalar_types.h"
 #include "torch/device/torch_errors.h"
-#include "torch/exported/exported_module.h"
 #include "torch/step/gradient_scaler.h"
 #include "torch/step/loss.h"
 #include "torch/step/parameter_update.h"
@@ -51,6 +51,19 @@ at::Tensor traced_loss(const Loss& loss, const at::Tensor& output, at::Tensor& t
   return loss_of(loss, output, targets);
 }
 
+/// The handle of a library, which is never unloaded: LibTorch keeps pointers into it.
+void* loaded(const std::string& path) {
+  const std::string place = path.find('/') == std::string::npos ? "./" + path : path;  // not from the system's folders
+  std::string reason;
+  try {
+    if (void* handle = dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL)) return handle;
+    reason = dlerror();
+  } catch (const std::exception& error) {  // from the library's registrations
+    reason = error.what();
+  }
+  throw InputError(fmt::format("{}: cannot be loaded: {}", path, first_line_of(reason)));
+}
+
 }  // namespace
 
 struct StepTracer::Impl {
@@ -59,7 +72,6 @@ struct StepTracer::Impl {
   std::map<Optimizer, ParameterUpdate> updates;
   std::optional<GradientScaler> scaler;  // of fp16
   std::shared_ptr<void> owner;
-  std::shared_ptr<ExportedModule> exported;  // of a file of torch.export.save()
   std::shared_ptr<NetworkModule> zoo;
   Layout layout = Layout::nchw;  // of images
   Precision precision;
@@ -67,24 +79,6 @@ struct StepTracer::Impl {
   Impl(const ModuleToTrace& made, Precision of) : forward(made.forward), owner(made.module), precision(of) {
     for (const at::Tensor& parameter : made.module->parameters()) add_parameter(parameter);
     buffers = made.module->buffers();
-  }
-
-  Impl(std::shared_ptr<ExportedModule> module, Precision of) : exported(std::move(module)), precision(of) {
-    exported->set_autocast([](std::optional<at::ScalarType> half) { return std::make_shared<CudaAutocast>(half); });
-    for (const auto& [name, parameter] : exported->parameters()) add_parameter(parameter);
-    for (const auto& [name, buffer] : exported->buffers()) buffers.push_back(buffer);
-    forward = [module = exported.get()](const std::vector<at::Tensor>& inputs) {
-      std::vector<at::Tensor> outputs = module->forward(inputs);
-      if (outputs.empty()) throw InputError("the network gives no tensor");
-      return outputs.front();
-    };
-  }
-
-  /// The type of an input: a file's own, unless that is single precision and the training's is double.
-  at::ScalarType input_type(std::size_t index, DataType stated) const {
-    if (!exported || index >= exported->inputs().size()) return scalar_type(stated);
-    const at::ScalarType type = exported->inputs()[index].type;
-    return precision == Precision::fp64 && type == at::kFloat ? at::kDouble : type;
   }
 
   void add_parameter(const at::Tensor& parameter) {
@@ -102,7 +96,7 @@ struct StepTracer::Impl {
                                         const ParameterUpdate& update) const {
     std::vector<at::Tensor> inputs;
     for (const InputSpec& spec : specs) {
-      at::Tensor input = meta(spec.shape, input_type(inputs.size(), spec.type));
+      at::Tensor input = meta(spec.shape, scalar_type(spec.type));
       if (layout == Layout::nhwc && input.dim() == 4) input = input.contiguous(at::MemoryFormat::ChannelsLast);
       inputs.push_back(std::move(input));
       recorder.name_tensor(inputs.back(), TensorRole::input);
@@ -173,9 +167,15 @@ StepTracer::StepTracer(const std::function<ModuleToTrace()>& make, Precision pre
   impl_ = std::make_unique<Impl>(make(), precision);
 }
 
-StepTracer StepTracer::pt2(const std::string& path, Precision precision) {
-  const ExportedModuleOptions options{at::kMeta, precision == Precision::fp64};
-  return StepTracer(std::make_unique<Impl>(std::make_shared<ExportedModule>(path, options), precision));
+StepTracer StepTracer::library(const std::string& path, Precision precision) {
+  void* const function = dlsym(loaded(path), "perfpred_make_module");
+  if (function == nullptr) throw InputError(fmt::format("{}: does not define perfpred_make_module()", path));
+  const auto make = [function] {
+    ModuleToTrace made;
+    reinterpret_cast<void (*)(ModuleToTrace&)>(function)(made);
+    return made;
+  };
+  return StepTracer(make, precision);
 }
 
 StepTracer StepTracer::network(const Workload& workload) {
@@ -206,22 +206,12 @@ OpGraph StepTracer::trace(std::span<const InputSpec> inputs, Optimizer optimizer
   }
 }
 
-std::vector<InputSpec> StepTracer::inputs() const {
-  std::vector<InputSpec> specs;
-  if (!impl_->exported) return specs;
-  for (const ExportedTensor& input : impl_->exported->inputs()) {
-    InputSpec& spec = specs.emplace_back(InputSpec{{}, data_type(input.type)});
-    for (const ExportedSize& size : input.sizes) spec.shape.push_back(size.example);
-  }
-  return specs;
-}
-
-std::string StepTracer::note() const { return impl_->exported ? impl_->exported->note() : std::string(); }
-
 std::int64_t StepTracer::params() const {
   std::int64_t params = 0;
   for (const at::Tensor& parameter : impl_->parameters) params += parameter.numel();
   return params;
 }
+
+void load_operators(const std::string& path) { loaded(path); }
 
 }  // namespace perfpred

@@ -24,10 +24,6 @@ namespace {
 constexpr double message_every_sec = 5;
 constexpr const char* epochs_file = "epochs.jsonl";
 
-std::string accuracy_text(const std::optional<double>& accuracy) {
-  return accuracy ? fmt::format(", accuracy {:.4f}", *accuracy) : std::string();
-}
-
 }  // namespace
 
 Trainer::Trainer(TrainNetOptions options, TrainingData data, c10::Device device, Message message, Stop stop)
@@ -43,10 +39,7 @@ Trainer::Trainer(TrainNetOptions options, TrainingData data, c10::Device device,
   workload.device = result_.device;
   if (device_.is_cpu()) workload.threads = cpu_threads();
   const StepOptions step{options_.learning_rate, options_.weight_decay, options_.loss, options_.seed};
-  std::unique_ptr<TrainableNetwork> own;
-  if (!options_.pt2.empty()) own = load_exported(options_.pt2, workload, device_);
-  if (own && !own->note().empty()) data_.notes.push_back(own->note());
-  step_ = std::make_unique<TrainingStep>(workload, device_, step, std::move(own));
+  step_ = std::make_unique<TrainingStep>(workload, device_, step);
   steps_an_epoch_ = steps_per_epoch(options_, workload);
   total_steps_ = steps_an_epoch_ * options_.epochs;
   load_initial_weights();
@@ -57,13 +50,13 @@ void Trainer::load_initial_weights() {
   const std::string& path = trains(options_) || options_.resume.empty() ? options_.init : options_.resume;
   if (!path.empty()) {
     restore(step_->network_state(), load_weights(path), path);
-  } else if (options_.evaluate && !of_file(options_)) {
+  } else if (options_.evaluate) {
     data_.notes.emplace_back("the weights are random: no checkpoint says where to take them from");
   }
 }
 
 void Trainer::prepare_training() {
-  if (!of_file(options_)) check_last_batch(data_.workload);
+  check_last_batch(data_.workload);
   if (options_.warmup > total_steps_) {
     throw InputError(
         fmt::format("warmup {} is more than the {} steps of the training, which would never reach the learning rate",
@@ -175,7 +168,7 @@ void Trainer::test() {
   }
   result_.test_loss = metrics->loss;
   result_.test_acc = metrics->accuracy;
-  message_(fmt::format("test: loss {:.4f}{}", metrics->loss, accuracy_text(metrics->accuracy)));
+  message_(fmt::format("test: loss {:.4f}, accuracy {:.4f}", metrics->loss, metrics->accuracy));
 }
 
 void Trainer::keep_finished() {
@@ -214,10 +207,10 @@ void Trainer::train() {
     done.val_acc = validated_->accuracy;
     result_.epochs.push_back(done);
     message_(fmt::format(
-        "epoch {}/{}: {:.2f} s, {:.0f} images/s, {:.0f} % waiting for data{}, loss {:.4f}{}; validation: loss {:.4f}{}",
+        "epoch {}/{}: {:.2f} s, {:.0f} images/s, {:.0f} % waiting for data{}, loss {:.4f}, accuracy "
+        "{:.4f}; validation: loss {:.4f}, accuracy {:.4f}",
         done.epoch, options_.epochs, done.sec, done.images_per_sec, 100 * done.data_wait_share,
-        done.data_bound ? " (data-bound)" : "", done.train_loss, accuracy_text(done.train_acc), done.val_loss,
-        accuracy_text(done.val_acc)));
+        done.data_bound ? " (data-bound)" : "", done.train_loss, done.train_acc, done.val_loss, done.val_acc));
     if (!whole) return;
     finish_epoch(done);
     if (out_of_steps()) return;
@@ -225,9 +218,8 @@ void Trainer::train() {
 }
 
 void Trainer::finish_epoch(const TrainNetEpoch& epoch) {
-  const double score = epoch.val_acc.value_or(std::exp(-epoch.val_loss));
-  const bool best = std::isfinite(epoch.val_loss) && score > progress_.best;
-  progress_ = {epoch.epoch, best ? score : progress_.best};
+  const bool best = std::isfinite(epoch.val_loss) && epoch.val_acc > progress_.best;
+  progress_ = {epoch.epoch, best ? epoch.val_acc : progress_.best};
   if (!saves()) return;
   history_.push_back({epoch.epoch, epoch.sec, epoch.train_loss, epoch.train_acc, epoch.val_loss, epoch.val_acc});
   save_epochs();
@@ -292,7 +284,7 @@ TrainNetEpoch Trainer::train_epoch() {
     done.data_wait_share = (loader_.waited_sec() - waited_before) / done.sec;
     done.data_bound = is_data_bound(done.data_wait_share);
     progress_.loss_sum += trained.loss * static_cast<double>(images);
-    progress_.correct += trained.accuracy.value_or(0) * static_cast<double>(images);
+    progress_.correct += trained.accuracy * static_cast<double>(images);
   }
   record_means(done);
   tell_replaced_pictures();
@@ -303,7 +295,7 @@ void Trainer::record_means(TrainNetEpoch& done) {
   const auto seen = static_cast<double>(
       std::min<std::int64_t>(progress_.steps * options_.batch_size * options_.accumulate, data_.workload.train_images));
   done.train_loss = progress_.loss_sum / seen;
-  if (step_->counts_answers()) done.train_acc = progress_.correct / seen;
+  done.train_acc = progress_.correct / seen;
   if (!std::isfinite(done.train_loss)) {
     message_(fmt::format("epoch {}: the loss is {}: the training has diverged", done.epoch, done.train_loss));
   }

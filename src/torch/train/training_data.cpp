@@ -2,7 +2,6 @@
 #include "torch/train/training_data.h"
 
 #include <perfpred/error.h>
-#include <perfpred/torch/exported_network.h>
 
 #include <fmt/format.h>
 
@@ -49,9 +48,9 @@ std::string folder_of(const std::string& data, std::string_view prefix) {
 }
 
 Workload workload_of(const TrainNetOptions& options) {
-  Workload workload = of_file(options) ? pt2_workload(options.pt2) : Workload::zoo(options.network, options.batch_size);
+  Workload workload = Workload::zoo(options.network, options.batch_size);
   if (workload.input.size() != 3) throw InputError(fmt::format("network {} takes no images", workload.network));
-  if (!of_file(options) && build_network(workload).boxes >= 0) {
+  if (build_network(workload).boxes >= 0) {
     throw InputError(fmt::format("network {} learns boxes, which no data has", workload.network));
   }
   if (is_cifar(options)) workload.input = {3, 32, 32};
@@ -121,7 +120,7 @@ std::optional<TrainingData> training_data(const TrainNetOptions& options,
   workload.classes = data.images.classes;
   workload.train_images =
       options.data == "dummy" ? options.train_images.value_or(default_images) : data.images.train->size();
-  if (!of_file(options)) workload.validate();
+  workload.validate();
   return data;
 }
 

@@ -20,9 +20,6 @@ namespace perfpred {
   return !options.evaluate && !options.profile_one_step;
 }
 
-/// Whether the network comes from a file.
-[[nodiscard]] inline bool of_file(const TrainNetOptions& options) { return !options.pt2.empty(); }
-
 /// What a training reads, and the workload except for its device.
 struct TrainingData {
   Workload workload;

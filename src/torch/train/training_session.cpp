@@ -2,7 +2,6 @@
 #include "torch/train/training_session.h"
 
 #include <optional>
-#include <utility>
 
 #include "torch/data/random.h"
 #include "torch/step/parameter_update.h"
@@ -10,8 +9,8 @@
 namespace perfpred {
 
 TrainingSession::TrainingSession(const Workload& workload, c10::Device device, const ImageData& data,
-                                 std::uint64_t seed, bool metrics, std::unique_ptr<TrainableNetwork> network)
-    : step_(workload, device, {default_learning_rate(workload.optimizer), 0, {}, seed, metrics}, std::move(network)),
+                                 std::uint64_t seed, bool metrics)
+    : step_(workload, device, {default_learning_rate(workload.optimizer), 0, {}, seed, metrics}),
       loader_(data.shape, loader_options(workload, device, loader_threads(device))),
       images_(*data.train),
       epoch_images_(workload.train_images),

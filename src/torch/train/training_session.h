@@ -18,9 +18,8 @@ class TrainingSession {
   /// @param data     has to outlive the session
   /// @param seed     of the initial weights and the order of the images
   /// @param metrics  see StepOptions
-  /// @param network  of a file; null: the workload's, of the zoo
-  TrainingSession(const Workload& workload, c10::Device device, const ImageData& data, std::uint64_t seed, bool metrics,
-                  std::unique_ptr<TrainableNetwork> network = nullptr);
+  TrainingSession(const Workload& workload, c10::Device device, const ImageData& data, std::uint64_t seed,
+                  bool metrics);
 
   [[nodiscard]] TrainingStep& step() { return step_; }
   [[nodiscard]] BatchLoader& loader() { return loader_; }

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records training steps of PyTorch: the context manager `perfpred.capture`, and `python -m perfpred.capture`."""
