@@ -1,15 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What may be asked, by name: scripts/python_fields.py writes this file."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import (
-    Any,
-    Callable,
-    Protocol,
-    SupportsIndex,
-    TypedDict,
-    Union,
-)
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, SupportsIndex, TypedDict, Union
 
 from perfpred._tables import Path
 
