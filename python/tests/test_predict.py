@@ -498,7 +498,7 @@ class Predictions(WithFolder):
         pathlib.Path(self.path("text.pt2")).write_text("weights")
         refused("text.pt2: torch.export.load", lambda: step(self.path("text.pt2")))
 
-        from perfpred.capture.__main__ import main
+        from perfpred._capture.command import main
 
         self.assertEqual(
             main([self.path("net.pt2"), "--out", self.path("step.json")]), 0
