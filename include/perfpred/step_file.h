@@ -33,9 +33,6 @@ class PERFPRED_API StepFile {
   /// @throws InputError for another size than batch_size() if only that was captured, and as add_tensor() does
   [[nodiscard]] OpGraph graph(std::int64_t batch_size) const;
 
-  /// Whether both share what was read.
-  friend bool operator==(const StepFile& one, const StepFile& other) { return one.content_ == other.content_; }
-
  private:
   struct Content;
   std::shared_ptr<const Content> content_;

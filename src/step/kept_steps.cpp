@@ -2,7 +2,6 @@
 #include "step/kept_steps.h"
 
 #include <perfpred/error.h>
-#include <perfpred/step_file.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -10,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "step/graph_folder.h"
 #include "step/op_rules.h"
 #include "step/step_growth.h"
 #include "workload/workload_columns.h"
@@ -34,17 +32,8 @@ Workload what_is_executed(Workload workload) {
   return workload;
 }
 
-/// What a step of a file rests on besides its workload.
-struct FileState {
-  std::optional<StepFile> file;  ///< none: of a network of the zoo
-  std::uint64_t rules = 0;       ///< rule_changes()
-  friend bool operator==(const FileState&, const FileState&) = default;
-};
-
-FileState file_state(const Workload& workload) {
-  if (!is_captured_step(workload.network)) return {};
-  return {find_graph(workload.network), rule_changes()};
-}
+/// What a captured step rests on besides its workload, whose network is named by what its file holds: rule_changes().
+std::uint64_t rules_of(const Workload& workload) { return is_captured_step(workload.network) ? rule_changes() : 0; }
 
 /// DeviceKind::other asks for the graph as it is written.
 bool compiles(const Workload& workload, DeviceKind device) {
@@ -53,15 +42,15 @@ bool compiles(const Workload& workload, DeviceKind device) {
 
 class KeptStep {
  public:
-  KeptStep(Workload executed, FileState file, std::int64_t batch, ExecutedStep step)
+  KeptStep(Workload executed, std::uint64_t rules, std::int64_t batch, ExecutedStep step)
       : executed_(std::move(executed)),
-        file_(std::move(file)),
+        rules_(rules),
         device_(step.device()),
         batch_(batch),
         step_(std::make_shared<ExecutedStep>(std::move(step))) {}
 
-  [[nodiscard]] bool is_of(const Workload& executed, const FileState& file, DeviceKind device) const {
-    return device_ == device && executed_ == executed && file_ == file;
+  [[nodiscard]] bool is_of(const Workload& executed, std::uint64_t rules, DeviceKind device) const {
+    return device_ == device && rules_ == rules && executed_ == executed;
   }
 
   [[nodiscard]] std::int64_t batch() const { return batch_; }
@@ -109,7 +98,7 @@ class KeptStep {
   }
 
   Workload executed_;
-  FileState file_;
+  std::uint64_t rules_;
   DeviceKind device_;
   std::int64_t batch_;
   std::shared_ptr<ExecutedStep> step_;
@@ -129,9 +118,9 @@ std::vector<KeptStep>& kept_steps() {
 std::shared_ptr<const ExecutedStep> executed_step(const Workload& workload, DeviceKind device) {
   std::vector<KeptStep>& kept = kept_steps();
   Workload executed = what_is_executed(workload);
-  FileState file = file_state(workload);
+  const std::uint64_t rules = rules_of(workload);
   const auto find = [&](DeviceKind on) {
-    return std::find_if(kept.begin(), kept.end(), [&](const KeptStep& one) { return one.is_of(executed, file, on); });
+    return std::find_if(kept.begin(), kept.end(), [&](const KeptStep& one) { return one.is_of(executed, rules, on); });
   };
   if (const auto found = find(device); found != kept.end()) {
     std::rotate(kept.begin(), found, found + 1);
@@ -140,7 +129,7 @@ std::shared_ptr<const ExecutedStep> executed_step(const Workload& workload, Devi
   const auto written = find(DeviceKind::other);
   const bool is_written = written != kept.end() && written->batch() == workload.batch_size;
   ExecutedStep step = execute(is_written ? written->graph() : workload.graph(), device, compiles(workload, device));
-  kept.insert(kept.begin(), KeptStep(std::move(executed), std::move(file), workload.batch_size, std::move(step)));
+  kept.insert(kept.begin(), KeptStep(std::move(executed), rules, workload.batch_size, std::move(step)));
   // The one that was asked for comes beside them; if it is larger than all of them may be, it takes their room.
   std::size_t ops = std::max(kept.front().graph().ops().size(), max_kept_ops) - max_kept_ops;
   const auto beyond = std::find_if(kept.begin() + 1, kept.end(), [&](const KeptStep& one) {
