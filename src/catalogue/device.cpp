@@ -366,6 +366,14 @@ struct __attribute__((visibility("hidden"))) DeviceCatalogue::Rows {
 
   explicit Rows(std::vector<Device> read) : devices(std::move(read)) { make_index(); }
 
+  /// A copy with these devices added, or in place of those of their names.
+  [[nodiscard]] std::shared_ptr<const Rows> with(std::vector<Device> added) const {
+    const auto next = std::make_shared<Rows>(*this);
+    for (Device& device : added) put(next->devices, next->index, std::move(device));
+    next->make_index();
+    return next;
+  }
+
   static const std::shared_ptr<const Rows>& built_in() {
     static const std::shared_ptr<const Rows> rows = [] {
       CsvReader csv = CsvReader::from_text("devices.csv", embedded_devices);
@@ -427,10 +435,7 @@ std::vector<Device> read_own_devices(const std::string& path) {
 
 std::vector<std::string> DeviceCatalogue::add(const std::string& path) {
   CsvReader csv(path);
-  const auto next = std::make_shared<Rows>(*rows_);
-  for (Device& device : read_devices(csv, true)) put(next->devices, next->index, std::move(device));
-  next->make_index();
-  rows_ = next;
+  rows_ = rows_->with(read_devices(csv, true));
   return unread_columns(csv);
 }
 
@@ -439,10 +444,7 @@ void DeviceCatalogue::add(Device device) {
   check_balance(device, {});
   device.name = with_single_blanks(device.name);
   device.arch = canonical_arch(device.arch);
-  const auto next = std::make_shared<Rows>(*rows_);
-  put(next->devices, next->index, std::move(device));
-  next->make_index();
-  rows_ = next;
+  rows_ = rows_->with({std::move(device)});
 }
 
 void DeviceCatalogue::set_cpu(Device measured) {
