@@ -2,9 +2,8 @@
 #pragma once
 #include <perfpred/device.h>
 #include <perfpred/executed_step.h>
+#include <perfpred/roofline.h>
 #include <perfpred/vocabulary.h>
-
-#include <optional>
 
 namespace perfpred {
 
@@ -14,8 +13,9 @@ class OpTimeModel;
 [[nodiscard]] constexpr bool is_launch_bound(double waiting_sec, double sec) { return waiting_sec > sec / 2; }
 
 /// What limits a step: `launch` where the model expects that the device waits for its host for most of the time, else
-/// the roofline's bound; nothing if the device's bandwidth or its peak in this precision is not known.
-[[nodiscard]] std::optional<Bound> step_bound(const OpTimeModel& model, const ExecutedStep& step, const Device& device,
-                                              Precision precision);
+/// the roofline's bound.
+/// @param limits  of the step on the device: its bandwidth and its peak in this precision are known
+[[nodiscard]] Bound step_bound(const OpTimeModel& model, const StepLimits& limits, const ExecutedStep& step,
+                               const Device& device, Precision precision);
 
 }  // namespace perfpred

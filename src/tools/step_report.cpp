@@ -32,8 +32,10 @@ DeviceAnswer ask(const Device& device, const std::optional<TrainingJob>& job, co
                  const NetworkSteps& network, Precision precision) {
   DeviceAnswer answer;
   answer.name = device.name;
-  answer.bound = step_bound(OpTimeModel::standard(), report.step, device, precision);
-  if (const auto limits = limits_if_known(device, report.step, precision)) answer.time_at_peak_sec = limits->time_sec;
+  if (const auto limits = limits_if_known(device, report.step, precision)) {
+    answer.bound = step_bound(OpTimeModel::standard(), *limits, report.step, device, precision);
+    answer.time_at_peak_sec = limits->time_sec;
+  }
   if (!job) {
     answer.largest_batch_unknown = "how the device allocates memory is unknown";
     return answer;
