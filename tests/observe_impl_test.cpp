@@ -255,11 +255,11 @@ TEST(TimeRegressor, AFullModelForgetsWhatTheOtherRowsSayBest) {
     for (const auto& reason : result.rejected) EXPECT_EQ(reason, std::nullopt);
     return result;
   };
-  std::map<std::string, Workload> workloads;
+  std::vector<Workload> workloads;
   for (const std::vector<AggregateRow>* part : {&rows, &std::as_const(more)}) {
-    for (const AggregateRow& row : *part) workloads.emplace(row.workload.key(), row.workload);
+    for (const AggregateRow& row : *part) workloads.push_back(row.workload);
   }
-  const FileRows file(std::move(workloads));
+  const FileRows file(workloads);
   const nlohmann::json all = learn(rows.size() + more.size()).model->to_json(file);
   const LearnResult bounded = learn(rows.size());
   EXPECT_EQ(bounded.model->to_json(file)["rows"]["workload"].size(), rows.size());

@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -406,9 +405,7 @@ TEST(OpRegression, OfManyRowsTheNearestTellNearlyWhatAllDo) {
   ASSERT_THAT(regression.dropped(), ::testing::Contains(::testing::Field(&RejectedRun::key, bad)));
 
   // All rows, as the model's file has them, by a dense solve.
-  std::map<std::string, Workload> workloads;
-  for (const Workload& workload : regression.workloads()) workloads.emplace(workload.key(), workload);
-  const FileRows file(std::move(workloads));
+  const FileRows file(regression.workloads());
   const nlohmann::json json = regression.to_json(file);
   const ErrorSpread spread{json["scale"], json["noise"]};
   std::vector<OpError> known;

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cmath>
-#include <map>
 #include <random>
 
 #include "made_up_rows.h"
@@ -167,9 +166,9 @@ TEST(ResidualPosterior, AModelOfManyRowsAnswersLearnsAndIsReadBack) {
   HybridConstants constants;
   constants.search_rows = 60;
   const std::unique_ptr<RegressorModel> model = fit_hybrid({rows, {}}, constants);
-  std::map<std::string, Workload> workloads;
-  for (const AggregateRow& row : rows) workloads.emplace(row.workload.key(), row.workload);
-  const FileRows file(std::move(workloads));
+  std::vector<Workload> workloads;
+  for (const AggregateRow& row : rows) workloads.push_back(row.workload);
+  const FileRows file(workloads);
   const std::unique_ptr<RegressorModel> read = hybrid_kind.load(model->to_json(file), file, DeviceKind::gpu);
   std::vector<Workload> asked;
   for (const int batch : {100, 333, 512}) asked.push_back(Workload::cifar_cnn(3, 32, batch));

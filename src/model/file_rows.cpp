@@ -6,11 +6,13 @@
 
 namespace perfpred {
 
-FileRows::FileRows(std::map<std::string, Workload> workloads) {
-  for (auto& [key, workload] : workloads) {
+FileRows::FileRows(const std::vector<Workload>& workloads) {
+  std::map<std::string, const Workload*> by_key;
+  for (const Workload& workload : workloads) by_key.emplace(workload.key(), &workload);
+  for (const auto& [key, workload] : by_key) {
     places_.emplace(key, keys_.size());
     keys_.push_back(key);
-    workloads_.push_back(std::move(workload));
+    workloads_.push_back(*workload);
   }
 }
 

@@ -14,8 +14,8 @@ namespace perfpred {
 /// The workloads of a model file, each once. Its parts name them by their places.
 class FileRows {
  public:
-  /// By their keys.
-  explicit FileRows(std::map<std::string, Workload> workloads);
+  /// In the order of their keys; those of one key are one.
+  explicit FileRows(const std::vector<Workload>& workloads);
 
   /// @throws ModelError naming the member that is missing or wrong
   [[nodiscard]] static FileRows read(const nlohmann::json& table);

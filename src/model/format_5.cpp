@@ -3,7 +3,6 @@
 
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "model/file_rows.h"
@@ -41,18 +40,17 @@ nlohmann::json as_columns(const nlohmann::json& rows, std::initializer_list<cons
 
 nlohmann::json from_format_5(nlohmann::json json) {
   std::map<std::string, std::string> canonical;  // names of devices and networks may have changed
-  std::map<std::string, Workload> workloads;
+  std::vector<Workload> workloads;
   const std::vector<nlohmann::json*> lists = keyed_rows(json);
   for (const nlohmann::json* rows : lists) {
     for (const nlohmann::json& row : *rows) {
       const auto [known, is_new] = canonical.try_emplace(json_text(row, "key"));
       if (!is_new) continue;
-      const Workload workload = json_workload(row, "key");
-      known->second = workload.key();
-      workloads.emplace(known->second, workload);
+      workloads.push_back(json_workload(row, "key"));
+      known->second = workloads.back().key();
     }
   }
-  const FileRows file(std::move(workloads));
+  const FileRows file(workloads);
   for (nlohmann::json* rows : lists) {
     for (nlohmann::json& row : *rows) row["workload"] = file.place(canonical[json_text(row, "key")]);
   }

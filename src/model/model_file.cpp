@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
+#include <vector>
 
 #include "model/format_5.h"
 #include "model/model_state.h"
@@ -61,10 +61,9 @@ void read_networks(const nlohmann::json& networks, Group& group) {
 
 /// All workloads that parts of a state name.
 FileRows rows_of(const ModelState& state) {
-  std::map<std::string, Workload> workloads;
-  for (const auto& [key, row] : state.fitted) workloads.emplace(key, row.workload);
-  for (Workload& workload : state.ops->workloads()) workloads.emplace(workload.key(), std::move(workload));
-  return FileRows(std::move(workloads));
+  std::vector<Workload> workloads = state.ops->workloads();
+  for (const auto& [key, row] : state.fitted) workloads.push_back(row.workload);
+  return FileRows(workloads);
 }
 
 nlohmann::json fitted_json(const ModelState& state, const FileRows& rows) {
