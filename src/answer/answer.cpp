@@ -8,8 +8,8 @@
 
 #include "answer/advice.h"
 #include "network/zoo/zoo.h"
-#include "step/graph_folder.h"
 #include "step/parts_needed.h"
+#include "step/program.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -26,13 +26,13 @@ std::string key_without(const Workload& workload, const std::vector<std::string>
 
 /// Whether texts of several lengths would be padded to one.
 bool takes_padding(const Workload& workload) {
-  return workload.input.size() == 1 && !is_captured_step(workload.network) && !is_recurrent(workload.network);
+  return workload.input.size() == 1 && !decides(workload.network, "input") && !is_recurrent(workload.network);
 }
 
 /// Of the fields that nobody stated those that the answer rests on.
 std::vector<std::string> assumed_fields(const Workload& workload, const std::vector<std::string>& unstated,
                                         Provenance provenance) {
-  const bool has_length = workload.input.size() == 1 && !is_captured_step(workload.network);
+  const bool has_length = workload.input.size() == 1 && !decides(workload.network, "input");
   const bool has_usual_epoch = workload.knows_epoch() && !workload.train_images.is_stated();
   std::vector<std::string> assumed;
   for (const std::string& field : unstated) {
@@ -46,7 +46,7 @@ std::vector<std::string> assumed_fields(const Workload& workload, const std::vec
 
 /// The fields that say how many samples an epoch has.
 const char* epoch_fields(const Workload& workload) {
-  return positions_of_sample(workload) > 0 ? "train_images or train_tokens" : "train_images";
+  return Program(workload.network).positions(workload) > 0 ? "train_images or train_tokens" : "train_images";
 }
 
 std::vector<std::string> what_is_left_out(const Answer& answer) {
@@ -67,7 +67,7 @@ std::vector<std::string> what_is_left_out(const Answer& answer) {
 
 Workload AnswerTerms::applied_to(Workload workload) const {
   if (!train_tokens) return workload;
-  const std::int64_t positions = positions_of_sample(workload);
+  const std::int64_t positions = Program(workload.network).positions(workload);
   if (positions == 0) {
     throw InputError("train_tokens is for networks of sequences; train_images says how many samples an epoch has");
   }
@@ -94,7 +94,7 @@ Answer answer(const TimeRegressor& model, const Workload& asked, const AnswerTer
                    {}};
   answer.assumed = assumed_fields(workload, terms.unstated, answer.forecast.prediction.provenance);
   answer.left_out = what_is_left_out(answer);
-  answer.batches = batches_per_step(workload);
+  answer.batches = Program(workload.network).batches(workload);
   if (!given.job.price_per_hour && price != prices.end()) answer.currency = price->second.currency;
   if (given.advises) answer.advice = advice(model, workload, terms, answer.forecast, prices);
   return answer;

@@ -16,8 +16,8 @@
 #include "device/convolution_workspace.h"
 #include "step/kept_steps.h"
 #include "step/padded_row.h"
+#include "step/program.h"
 #include "text/enum_names.h"
-#include "workload/workload_columns.h"
 
 namespace perfpred {
 namespace {
@@ -375,7 +375,8 @@ class Replay {
 
 /// A largest batch that a thread found: requests of one network ask for it again and again, whatever their batch.
 struct FoundBatch {
-  Workload workload;  // of one sample
+  Workload workload;      // of one sample
+  std::uint64_t version;  // of its program
   Device device;
   std::int64_t reserved_by_others;
   std::optional<std::int64_t> largest;
@@ -493,9 +494,11 @@ std::optional<std::int64_t> largest_batch(Workload workload, const Device& devic
   if (!job) throw InputError(fmt::format("how device \"{}\" allocates memory is unknown", device.name));
   workload.batch_size = 1;
   workload.train_images = 1;
+  const std::uint64_t version = Program::version(workload.network);
   std::vector<FoundBatch>& found = found_batches();
   const auto known = std::ranges::find_if(found, [&](const FoundBatch& one) {
-    return one.workload == workload && one.device == device && one.reserved_by_others == reserved_by_others;
+    return one.version == version && one.workload == workload && one.device == device &&
+           one.reserved_by_others == reserved_by_others;
   });
   if (known != found.end()) return known->largest;
   Workload tried = workload;
@@ -503,9 +506,8 @@ std::optional<std::int64_t> largest_batch(Workload workload, const Device& devic
     tried.batch_size = batch;
     return estimate_memory(*step_in_memory(tried, device.kind), *job).device.upper;
   });
-  if (is_captured_step(workload.network)) return largest;  // rules that users register may change its step
   if (found.size() == max_found_batches) found.erase(found.begin());
-  found.push_back({std::move(workload), device, reserved_by_others, largest});
+  found.push_back({std::move(workload), version, device, reserved_by_others, largest});
   return largest;
 }
 

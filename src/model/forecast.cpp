@@ -21,8 +21,8 @@
 #include "optime/step_bound.h"
 #include "statistics/confidence.h"
 #include "step/epoch_steps.h"
-#include "step/graph_folder.h"
 #include "step/kept_steps.h"
+#include "step/program.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -73,7 +73,7 @@ std::optional<Bound> bound_of(const std::vector<TimeTerm>& breakdown, double epo
 Quantiles step_of(const Workload& workload, const Quantiles& epoch,
                   const std::function<Quantiles(const Workload&)>& predict) {
   const EpochSteps steps = epoch_steps(workload);
-  const bool by_share = is_captured_step(workload.network);
+  const bool by_share = !Program(workload.network).has_smaller_steps();
   if (steps.full == 0 && !by_share) return epoch;
   if (steps.rest == 0 || steps.hide_the_last() || by_share) return scaled(epoch, 1 / steps.by_samples());
   Workload whole = workload;
@@ -84,7 +84,7 @@ Quantiles step_of(const Workload& workload, const Quantiles& epoch,
 /// Of the samples of a step those that step_of() times.
 double share_of_step(const Workload& workload) {
   const EpochSteps steps = epoch_steps(workload);
-  return steps.full > 0 || is_captured_step(workload.network) ? 1 : steps.by_samples();
+  return steps.full > 0 || !Program(workload.network).has_smaller_steps() ? 1 : steps.by_samples();
 }
 
 /// With an epoch of at least a step, where nobody stated one.
@@ -194,10 +194,10 @@ double quantile(const Quantiles& q, double probability) {
 Forecast forecast(const TimeRegressor& model, const Workload& asked, const JobTerms& terms) {
   check(terms);
   const Workload workload = with_a_step(asked);
-  // Runs of a file's network answer without its graph; whoever asks an op model is told that it is missing.
-  const bool has_step = !is_captured_step(workload.network) || find_graph(workload.network).has_value();
+  const Program program(workload.network);
+  // Runs answer where the step is not known; whoever asks an op model is told that it is missing.
   const std::shared_ptr<const ExecutedStep> written =
-      has_step ? executed_step(workload, DeviceKind::other) : std::shared_ptr<const ExecutedStep>();
+      program.has_step() ? executed_step(workload, DeviceKind::other) : std::shared_ptr<const ExecutedStep>();
   const ResolvedDevice device = model.devices().resolve(workload.device);
   JobVariants variants(model, device);
   auto [prediction, breakdown] = variants.explain(workload);
@@ -219,7 +219,7 @@ Forecast forecast(const TimeRegressor& model, const Workload& asked, const JobTe
   } else {
     leave_to_steps(job, workload);
   }
-  if (const std::int64_t positions = positions_of_sample(workload); positions > 0) {
+  if (const std::int64_t positions = program.positions(workload); positions > 0) {
     job.tokens_per_sec = scaled(job.images_per_sec, static_cast<double>(positions));
   }
   if (!written) return job;

@@ -9,7 +9,7 @@
 #include <array>
 #include <cstdint>
 
-#include "step/graph_folder.h"
+#include "step/program.h"
 
 namespace perfpred {
 
@@ -37,7 +37,7 @@ struct EpochSteps {
 
 /// @throws InputError as samples_of(); a valid workload of the zoo has no such step
 [[nodiscard]] inline std::int64_t samples_per_step(const Workload& workload) {
-  return samples_of(workload.batch_size, batches_per_step(workload));
+  return samples_of(workload.batch_size, Program(workload.network).batches(workload));
 }
 
 /// @throws InputError as samples_per_step()

@@ -125,16 +125,4 @@ std::optional<StepFile> find_graph(const std::string& network) {
   return std::nullopt;
 }
 
-std::int64_t batches_per_step(const Workload& workload) {
-  if (!is_captured_step(workload.network)) return workload.accumulate;
-  const auto file = find_graph(workload.network);
-  return file ? file->batches() : 1;
-}
-
-std::int64_t positions_of_sample(const Workload& workload) {
-  if (!is_captured_step(workload.network)) return workload.input.size() == 1 ? workload.input.front() : 0;
-  const auto file = find_graph(workload.network);
-  return file ? file->positions() : 0;
-}
-
 }  // namespace perfpred

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "step/op_rules.h"
+#include "step/program.h"
 #include "step/step_growth.h"
 #include "workload/workload_columns.h"
 
@@ -32,9 +32,6 @@ Workload what_is_executed(Workload workload) {
   return workload;
 }
 
-/// What a captured step rests on besides its workload, whose network is named by what its file holds: rule_changes().
-std::uint64_t rules_of(const Workload& workload) { return is_captured_step(workload.network) ? rule_changes() : 0; }
-
 /// DeviceKind::other asks for the graph as it is written.
 bool compiles(const Workload& workload, DeviceKind device) {
   return device != DeviceKind::other && is_compiled(workload);
@@ -42,15 +39,15 @@ bool compiles(const Workload& workload, DeviceKind device) {
 
 class KeptStep {
  public:
-  KeptStep(Workload executed, std::uint64_t rules, std::int64_t batch, ExecutedStep step)
+  KeptStep(Workload executed, std::uint64_t version, std::int64_t batch, ExecutedStep step)
       : executed_(std::move(executed)),
-        rules_(rules),
+        version_(version),
         device_(step.device()),
         batch_(batch),
         step_(std::make_shared<ExecutedStep>(std::move(step))) {}
 
-  [[nodiscard]] bool is_of(const Workload& executed, std::uint64_t rules, DeviceKind device) const {
-    return device_ == device && rules_ == rules && executed_ == executed;
+  [[nodiscard]] bool is_of(const Workload& executed, std::uint64_t version, DeviceKind device) const {
+    return device_ == device && version_ == version && executed_ == executed;
   }
 
   [[nodiscard]] std::int64_t batch() const { return batch_; }
@@ -98,7 +95,7 @@ class KeptStep {
   }
 
   Workload executed_;
-  std::uint64_t rules_;
+  std::uint64_t version_;
   DeviceKind device_;
   std::int64_t batch_;
   std::shared_ptr<ExecutedStep> step_;
@@ -118,9 +115,10 @@ std::vector<KeptStep>& kept_steps() {
 std::shared_ptr<const ExecutedStep> executed_step(const Workload& workload, DeviceKind device) {
   std::vector<KeptStep>& kept = kept_steps();
   Workload executed = what_is_executed(workload);
-  const std::uint64_t rules = rules_of(workload);
+  const std::uint64_t version = Program::version(workload.network);
   const auto find = [&](DeviceKind on) {
-    return std::find_if(kept.begin(), kept.end(), [&](const KeptStep& one) { return one.is_of(executed, rules, on); });
+    return std::find_if(kept.begin(), kept.end(),
+                        [&](const KeptStep& one) { return one.is_of(executed, version, on); });
   };
   if (const auto found = find(device); found != kept.end()) {
     std::rotate(kept.begin(), found, found + 1);
@@ -129,7 +127,7 @@ std::shared_ptr<const ExecutedStep> executed_step(const Workload& workload, Devi
   const auto written = find(DeviceKind::other);
   const bool is_written = written != kept.end() && written->batch() == workload.batch_size;
   ExecutedStep step = execute(is_written ? written->graph() : workload.graph(), device, compiles(workload, device));
-  kept.insert(kept.begin(), KeptStep(std::move(executed), rules, workload.batch_size, std::move(step)));
+  kept.insert(kept.begin(), KeptStep(std::move(executed), version, workload.batch_size, std::move(step)));
   // The one that was asked for comes beside them; if it is larger than all of them may be, it takes their room.
   std::size_t ops = std::max(kept.front().graph().ops().size(), max_kept_ops) - max_kept_ops;
   const auto beyond = std::find_if(kept.begin() + 1, kept.end(), [&](const KeptStep& one) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/error.h>
 #include <perfpred/op_graph.h>
-#include <perfpred/workload.h>
 
 #include <fmt/format.h>
 
@@ -9,14 +8,9 @@
 #include <array>
 #include <utility>
 
-#include "step/forward_pass.h"
-#include "step/graph_folder.h"
 #include "step/op_traits.h"
-#include "step/parts_needed.h"
-#include "step/step_builder.h"
 #include "text/enum_names.h"
 #include "text/parse.h"
-#include "workload/workload_columns.h"
 
 namespace perfpred {
 namespace {
@@ -34,18 +28,6 @@ OpTotals totals_if(const OpGraph& graph, const Predicate& counts) {
 void check_room(std::size_t ops) {
   if (ops >= OpGraph::max_ops)
     throw InputError(fmt::format("a step of more than {} operators is too large", OpGraph::max_ops));
-}
-
-/// @throws InputError for a field that says how a network of the zoo is built and trained, which a file's has its own
-/// of
-void check_of_file(const Workload& workload) {
-  for (const WorkloadColumn& column : workload_columns()) {
-    const bool idle = column.usual && column.of_network && column.get(workload) != column.usual;
-    if (idle) {
-      throw InputError(fmt::format("network {} is a file's: {} {} has no effect on it", shown(workload.network),
-                                   column.name, column.get(workload)));
-    }
-  }
 }
 
 }  // namespace
@@ -216,47 +198,6 @@ std::int64_t OpGraph::activation_bytes() const {
     }
   }
   return kept_bytes;
-}
-
-std::int64_t Workload::params() const {
-  validate();
-  if (depth()) return cifar_cnn_params(*this);
-  return is_captured_step(network) ? graph().params() : build_network(*this).params();
-}
-
-std::int64_t Workload::steps_per_epoch() const {
-  if (batch_size < 1) throw InputError(fmt::format("batch_size {} is not positive", batch_size));
-  return parts_needed(parts_needed(train_images, batch_size), batches_per_step(*this));
-}
-
-OpGraph Workload::graph() const {
-  if (phases == Phases::forward) {
-    Workload trained = *this;
-    trained.phases = Phases::all;
-    return forward_pass(trained.graph());
-  }
-  if (!is_captured_step(network)) {
-    return training_step(build_network(*this),
-                         {optimizer, precision, optimizer_impl, layout, weights, checkpoint, accumulate, loss});
-  }
-  if (const auto file = find_graph(network)) {
-    const auto refuse = [this](const std::string& why) {
-      throw InputError(fmt::format("network {} {}", shown(network), why));
-    };
-    const Precision known = file->precision();
-    if (known != precision && known != Precision::unknown && precision != Precision::unknown) {
-      refuse(fmt::format("was captured in {}, not in {}", to_string(known), to_string(precision)));
-    }
-    if (file->layout() != layout) {
-      refuse(fmt::format("was captured in {}, not in {}", to_string(file->layout()), to_string(layout)));
-    }
-    check_of_file(*this);
-    OpGraph step = file->graph(batch_size);
-    step.set_layout(layout);
-    return step;
-  }
-  throw InputError("network " + shown(network) +
-                   " is a file's: its graph is not in a folder that was named (--graphs, add_graphs())");
 }
 
 }  // namespace perfpred

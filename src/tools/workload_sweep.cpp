@@ -12,7 +12,7 @@
 
 #include "network/zoo/zoo.h"
 #include "runs/run_row.h"
-#include "step/graph_folder.h"
+#include "step/program.h"
 #include "text/csv.h"
 #include "text/several_devices.h"
 #include "workload/workload_columns.h"
@@ -38,7 +38,7 @@ std::vector<std::string> whole_networks(const std::vector<std::string>& pieces) 
 std::string joined(const std::vector<std::string>& pieces) { return fmt::format("{}", fmt::join(pieces, ",")); }
 
 void check_of_step(std::string_view network, std::string_view field) {
-  if (!workload_column(field).of_step || !is_captured_step(network)) return;
+  if (!decides(network, field)) return;
   throw InputError(fmt::format("{} is given; a captured step has its own", field));
 }
 
@@ -59,7 +59,7 @@ Workload with_value(std::span<const Workload> bases, const Workload& workload, c
 bool takes(const NetworkName& asked, const SweptField& field) {
   const WorkloadColumn& column = workload_column(field.name);
   if (column.of_cifar_cnn) return asked == "cifar_cnn";
-  return !column.of_step || !is_captured_step(asked);
+  return !decides(asked, field.name);
 }
 
 bool lacks(const NetworkName& name, const SweptField& field) {
@@ -236,12 +236,7 @@ Workload with_network(std::span<const Workload> bases, std::string_view network)
   const auto known =
       std::find_if(bases.begin(), bases.end(), [&](const Workload& w) { return w.network.family() == name.family(); });
   if (known != bases.end()) return with_field(*known, "network", name);
-  Workload workload = with_field(bases.front(), "network", name);
-  const auto file = is_captured_step(name) ? find_graph(name) : std::nullopt;
-  if (!file) return workload;
-  if (file->precision() != Precision::unknown) workload.precision = file->precision();
-  workload.layout = file->layout();
-  return workload;
+  return Program(name).set_up(with_field(bases.front(), "network", name));
 }
 
 NetworkName asked_network(std::span<const Workload> bases,

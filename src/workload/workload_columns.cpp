@@ -330,9 +330,15 @@ void check_ranges(const Workload& workload) {
 
 bool is_captured_step(std::string_view name) { return name.starts_with("step:"); }
 
+bool decides(std::string_view network, std::string_view field) {
+  return is_captured_step(network) && workload_column(field).of_step;
+}
+
 std::vector<std::string> unknown_fields(const Workload& workload) {
   std::vector<std::string> unknown;
-  if (is_captured_step(workload.network)) unknown = {"input", "classes", "optimizer"};
+  for (const WorkloadColumn& column : workload_columns()) {
+    if (decides(workload.network, column.name)) unknown.emplace_back(column.name);
+  }
   if (!workload.knows_epoch()) unknown.emplace_back("train_images");
   return unknown;
 }

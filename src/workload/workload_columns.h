@@ -18,6 +18,10 @@ namespace perfpred {
 /// not known.
 [[nodiscard]] bool is_captured_step(std::string_view name);
 
+/// Whether a network has a value of its own for a field, so that a workload's is a stand-in: a captured step for its
+/// input, classes and optimizer.
+[[nodiscard]] bool decides(std::string_view network, std::string_view field);
+
 /// The fields that nobody knows of a workload, which holds stand-ins there: those of a captured step that the step file
 /// does not say, and the samples of an epoch that it does not know.
 [[nodiscard]] std::vector<std::string> unknown_fields(const Workload& workload);

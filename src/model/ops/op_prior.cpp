@@ -15,6 +15,7 @@
 #include "step/epoch_steps.h"
 #include "step/kept_steps.h"
 #include "step/parts_needed.h"
+#include "step/program.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -138,7 +139,8 @@ OpStep OpPrior::answer(const Workload& workload, const Device& device, Predicted
 
 double OpPrior::steps_of(const Workload& workload, const Device& device, double step_sec, PredictedSteps& known) const {
   const EpochSteps steps = epoch_steps(workload);
-  if (steps.rest == 0 || steps.hide_the_last() || is_captured_step(workload.network)) return steps.by_samples();
+  if (steps.rest == 0 || steps.hide_the_last() || !Program(workload.network).has_smaller_steps())
+    return steps.by_samples();
   Workload last = workload;
   last.accumulate = parts_needed(steps.rest, workload.batch_size);
   last.batch_size = parts_needed(steps.rest, last.accumulate);

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/op_graph.h>
+#include <perfpred/step_file.h>
+#include <perfpred/workload.h>
+
+#include <cstdint>
+#include <optional>
+
+namespace perfpred {
+
+/// What is trained, found by its network's name: a network of the zoo or of a config.json, or a captured step. All that
+/// depends on which of them it is, is said here. Immutable; copies share what was read.
+class Program {
+ public:
+  /// @throws InputError as StepFile, for a captured step whose file is no longer what it was
+  explicit Program(const NetworkName& network);
+
+  /// Whether its step is known. That of a captured step is not, where no folder has its file; then only runs answer.
+  [[nodiscard]] bool has_step() const { return !is_captured_ || file_; }
+
+  /// The operators of one step: Workload::graph(). @throws InputError as that
+  [[nodiscard]] OpGraph step(const Workload& training) const;
+
+  /// Whether a step of fewer samples is known: of a captured one the last step of an epoch counts by its samples.
+  [[nodiscard]] bool has_smaller_steps() const { return !is_captured_; }
+
+  /// Batches whose gradients one update uses. A captured step says so itself; one whose file is not known has one.
+  [[nodiscard]] std::int64_t batches(const Workload& training) const;
+
+  /// Of a sample that is a sequence, also of a captured step whose words are known; else 0.
+  [[nodiscard]] std::int64_t positions(const Workload& training) const;
+
+  /// The workload with the precision and layout that the program itself has.
+  [[nodiscard]] Workload set_up(Workload training) const;
+
+  /// What the steps of a network rest on besides their workloads: those that were made at another number are out of
+  /// date.
+  [[nodiscard]] static std::uint64_t version(const NetworkName& network);
+
+ private:
+  bool is_captured_;
+  std::optional<StepFile> file_;  // of a captured step
+};
+
+}  // namespace perfpred
