@@ -450,8 +450,10 @@ TEST(PlanRuns, GivesDevicesWithoutANameOne) {
   EXPECT_THROW((void)plan_runs(rows, request), InputError);
   request = safe_request(0.9, 1);
   EXPECT_THROW((void)plan_runs(rows, request), InputError);  // no model, no confidence
-  request.min_acc = NAN;
-  EXPECT_THROW((void)plan_runs(rows, request, TimeRegressor::fit(rows)), InputError);
+  for (const double no_fraction : {NAN, -0.1, 60.0}) {  // 60: percent
+    request.min_acc = no_fraction;
+    EXPECT_THROW((void)plan_runs(rows, request, TimeRegressor::fit(rows)), InputError);
+  }
   request.min_acc.reset();
   EXPECT_NO_THROW((void)plan_runs(rows, request, TimeRegressor::fit(rows)));
 }

@@ -33,7 +33,8 @@ void check(const PlanRequest& request, bool has_model) {
   if (!(request.startup_sec >= 0) || std::isinf(request.startup_sec)) {
     throw InputError(fmt::format("start-up of {} s is not a number >= 0", request.startup_sec));
   }
-  if (request.min_acc && std::isnan(*request.min_acc)) throw InputError("the least accuracy is not a number");
+  if (request.min_acc && !(*request.min_acc >= 0 && *request.min_acc <= 1))
+    throw InputError(fmt::format("the least accuracy {} is not a fraction, 0 to 1", *request.min_acc));
   if (!(request.confidence >= 0.5 && request.confidence < 1)) {
     throw InputError(fmt::format("confidence {} is not at least 0.5 and below 1", request.confidence));
   }

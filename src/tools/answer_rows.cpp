@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <set>
 
 #include "answer/prices.h"
@@ -24,10 +25,14 @@ std::vector<std::optional<Answer>> answer_rows(const TimeRegressor& model, std::
     if (!rows[i].workload) continue;
     terms.job.unstated = rows[i].unstated;
     try {
+      if (terms.train_tokens && std::ranges::find(rows[i].unstated, "train_images") == rows[i].unstated.end())
+        throw InputError("train_images and train_tokens are both given");
       prepare(*rows[i].workload);
       answers[i] = perfpred::answer(model, *rows[i].workload, terms);
     } catch (const InputError& error) {
       rows[i].error = rows[i].place + error.what();
+    } catch (const std::bad_alloc&) {  // of one row: the others may be small enough
+      rows[i].error = rows[i].place + "out of memory";
     }
   }
   check_some(rows);

@@ -407,6 +407,8 @@ TEST(Fit, NetworksOfSequencesHaveTokens) {
   EXPECT_THAT(predict(gpt2).out, HasSubstr("tokens/s"));
   EXPECT_EQ(answer(resnet50("8", "T4")).at("tokens_per_sec"), nullptr);
   expect_refusal(predict(with(resnet50("8", "T4"), {"--train-tokens", "5"})), 2, "train_tokens is for networks of");
+  expect_refusal(predict(with(resnet50("8", "T4"), {"--train-tokens", "5", "--train-images", "9"})), 2,
+                 "train_images and train_tokens are both given");
 }
 
 TEST(Fit, ATableOfDevicesShowsMemoryAndPrice) {
