@@ -162,7 +162,8 @@ AskedJob read(const ModelRequests& requests, const nlohmann::json& request, cons
   asked.workload = requests.of_fields(fields);
   asked.terms.job.unstated = requests.unstated(fields);
   if (is_given(fields, "train_images")) {
-    if (request.contains("train_tokens")) throw InputError("train_images and train_tokens are both given");
+    const auto tokens = request.find("train_tokens");
+    if (tokens != request.end() && !tokens->is_null()) throw InputError("train_images and train_tokens are both given");
     asked.terms.train_tokens.reset();  // those of all requests
   }
   if (request.contains("prices") && !asked.terms.job.price_per_hour)
