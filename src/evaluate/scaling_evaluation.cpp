@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evaluate/scaling_evaluation.h"
+
+#include <perfpred/error.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+namespace perfpred {
+namespace {
+
+using Rows = std::vector<const ScalingRow*>;
+using GroupName = std::pair<std::string, std::string>;  // cluster, network
+
+GroupName group_of(const ScalingRow& row) { return {row.cluster, row.network}; }
+
+/// Of the rows of what is left out, those that are handed over: its steps of one device, what the table gives, and the
+/// first rows of the probe in each group.
+std::set<const ScalingRow*> handed_over(const Rows& left_out, const ScalingProbe& probe) {
+  std::set<const ScalingRow*> given;
+  std::map<GroupName, Rows> ordered;
+  for (const ScalingRow* row : left_out) {
+    const bool may_probe =
+        probe.networks.empty() || std::ranges::find(probe.networks, row->network) != probe.networks.end();
+    if (row->is_given || row->all_devices() == 1) {
+      given.insert(row);
+    } else if (row->is_scored && may_probe) {
+      ordered[group_of(*row)].push_back(row);
+    }
+  }
+  for (auto& [group, rows] : ordered) {
+    const bool has_order = std::ranges::any_of(rows, [](const ScalingRow* row) { return row->probe > 0; });
+    if (has_order) std::erase_if(rows, [](const ScalingRow* row) { return row->probe <= 0; });
+    // Without an order of the table the largest placements first, of each the largest batch: they say most of links.
+    std::ranges::stable_sort(rows, [](const ScalingRow* a, const ScalingRow* b) {
+      if (a->probe != b->probe) return a->probe < b->probe;
+      return std::pair(a->all_devices(), a->local_batch) > std::pair(b->all_devices(), b->local_batch);
+    });
+    given.insert(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(std::min(probe.rows, rows.size())));
+  }
+  return given;
+}
+
+void score(Rows known, const Rows& left_out, const Links& links, const ScalingProbe& probe, ScalingEvaluation& result) {
+  const std::set<const ScalingRow*> given = handed_over(left_out, probe);
+  known.insert(known.end(), given.begin(), given.end());
+  const ScalingModel model = ScalingModel::fit(known, links);
+  for (const ScalingRow* row : left_out) {
+    if (given.contains(row)) {
+      ++result.unscored[row->is_given ? "given" : row->all_devices() == 1 ? "one device" : "probe"];
+    } else if (!row->is_scored) {
+      ++result.unscored["use=0"];
+    } else if (const auto predicted = model.predict(*row)) {
+      result.rows.push_back({*row, *predicted});
+    } else {
+      ++result.unscored["no step of one device"];
+    }
+  }
+}
+
+/// The parts of a protocol that are left out in turn, by name.
+std::map<std::string, Rows> parts_of(const std::vector<ScalingRow>& rows, ScalingProtocol protocol,
+                                     std::int64_t max_gpus) {
+  std::map<GroupName, std::set<std::pair<int, std::string>>> placements;  // of a group, the fewest devices first
+  for (const ScalingRow& row : rows) {
+    if (row.all_devices() > 1) placements[group_of(row)].emplace(row.all_devices(), placement_text(row.devices));
+  }
+  std::map<std::string, Rows> parts;
+  for (const ScalingRow& row : rows) {
+    const int devices = row.all_devices();
+    if (protocol == ScalingProtocol::network) parts[row.network].push_back(&row);
+    if (protocol == ScalingProtocol::cluster) parts[row.cluster].push_back(&row);
+    if (protocol == ScalingProtocol::larger && devices > max_gpus) parts["larger"].push_back(&row);
+    if (protocol != ScalingProtocol::placements || devices == 1) continue;
+    const auto& of_group = placements[group_of(row)];
+    const auto place = std::distance(of_group.begin(), of_group.find({devices, placement_text(row.devices)}));
+    parts[place % 2 == 0 ? "even" : "odd"].push_back(&row);
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::vector<ScalingGroup> ScalingEvaluation::groups() const {
+  std::map<GroupName, ScalingGroup> by_name;
+  for (const auto& [row, predicted] : rows) {
+    ScalingGroup& group = by_name[group_of(row)];
+    group.cluster = row.cluster;
+    group.network = row.network;
+    group.errors.add(row.step_sec, std::exp(predicted.log_sec), predicted.half_width);
+    group.of_perfect.add(row.step_sec, predicted.one_device_sec, 0);
+  }
+  std::vector<ScalingGroup> all;
+  for (auto& [name, group] : by_name) all.push_back(std::move(group));
+  return all;
+}
+
+ScalingEvaluation evaluate_scaling_test(const std::vector<ScalingRow>& train, const std::vector<ScalingRow>& test,
+                                        const Links& links, const ScalingProbe& probe) {
+  Rows known, left_out;
+  for (const ScalingRow& row : train) {
+    if (row.is_scored) known.push_back(&row);
+  }
+  for (const ScalingRow& row : test) left_out.push_back(&row);
+  ScalingEvaluation result;
+  score(std::move(known), left_out, links, probe, result);
+  return result;
+}
+
+ScalingEvaluation evaluate_scaling(const std::vector<ScalingRow>& rows, ScalingProtocol protocol, const Links& links,
+                                   const ScalingProbe& probe, const PartsDone& progress) {
+  const std::map<std::string, Rows> parts = parts_of(rows, protocol, probe.max_gpus);
+  if (parts.empty()) throw InputError("no row is left out by this protocol");
+  ScalingEvaluation result;
+  std::size_t done = 0;
+  for (const auto& [name, left_out] : parts) {
+    const std::set<const ScalingRow*> out(left_out.begin(), left_out.end());
+    Rows known;
+    for (const ScalingRow& row : rows) {
+      if (row.is_scored && !out.contains(&row)) known.push_back(&row);
+    }
+    if (known.empty()) throw InputError("without " + name + " no row is left to learn from");
+    score(std::move(known), left_out, links, probe, result);
+    if (progress) progress(++done, parts.size());
+  }
+  return result;
+}
+
+}  // namespace perfpred

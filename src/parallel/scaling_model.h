@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "parallel/links.h"
+#include "parallel/scaling_rows.h"
+
+namespace perfpred {
+
+struct ScalingEstimate {
+  double log_sec = 0;         ///< of a step
+  double half_width = 0;      ///< of the 90 % interval of log_sec
+  double one_device_sec = 0;  ///< of a step of one device on its share of the batch: what perfect scaling takes
+};
+
+/// Times of data-parallel steps, from those of one device and of other placements.
+class ScalingModel {
+ public:
+  /// @param rows   of which those of one device say what a device alone takes
+  /// @param links  of the rows' clusters, as far as they are known
+  [[nodiscard]] static ScalingModel fit(std::span<const ScalingRow* const> rows, Links links);
+
+  /// Nothing where no row says what one device takes for the network.
+  [[nodiscard]] std::optional<ScalingEstimate> predict(const ScalingRow& asked) const;
+
+ private:
+  struct Fitted;
+  explicit ScalingModel(std::shared_ptr<const Fitted> fitted);
+
+  std::shared_ptr<const Fitted> fitted_;
+};
+
+}  // namespace perfpred
