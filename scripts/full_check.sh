@@ -6,6 +6,7 @@
 #
 #   compilers     no compiler warns: GCC at -O2 and -O3 of everything, Clang of the core, each source on its own
 #   sanitizers    all tests of the core under the address and undefined-behaviour sanitizers, threads under another
+#   slow          the tests that scripts/test.sh leaves out, as they take minutes each (PERFPRED_REFERENCE_DIR)
 #   consumers     projects that install, find or add this one, each built from nothing
 #   benchmarks    builds all benchmarks and runs each for a moment
 #   tidy          clang-tidy on every source of the core, its programs and tests
@@ -28,7 +29,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '3,27s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,28s/^# \{0,1\}//p' "$0"; }
 
 out=build/full_check
 python=${PYTHON:-python3}
@@ -90,6 +91,10 @@ check() {
     sanitizers)
       env -u PERFPRED_REFERENCE_DIR scripts/test.sh --preset asan --label core
       env -u PERFPRED_REFERENCE_DIR scripts/test.sh --preset tsan --label threads
+      ;;
+    slow)
+      release
+      ctest --preset release -L slow
       ;;
     consumers)
       release

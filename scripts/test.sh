@@ -2,17 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what is missing, builds, and runs all tests.
 #
-#   scripts/test.sh [--preset release|core|asan|tsan] [--label core|memory|threads] [--quick]
+#   scripts/test.sh [--preset release|core|asan|tsan] [--label core|memory|threads] [--slow]
 #
-# The preset is release by default: all that scripts/demo.sh has built is taken over. --label builds and runs only some tests: core leaves out those of the programs and of
-# installing, memory takes readers and code with computed indices, threads those in which threads share data. --quick
-# leaves out what scripts/full_check.sh runs.
+# The preset is release by default: all that scripts/demo.sh has built is taken over. --label builds and runs only some
+# tests: core leaves out those of the programs and of installing, memory takes readers and code with computed indices,
+# threads those in which threads share data. --slow also runs the few tests that take minutes each, as
+# scripts/full_check.sh slow does.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 preset=release
 label=
-quick=()
+which=(--label-exclude slow)
 while [ $# -gt 0 ]; do
   case $1 in
     --preset)
@@ -23,16 +24,16 @@ while [ $# -gt 0 ]; do
       label=${2:?"--label wants a name"}
       shift 2
       ;;
-    --quick)
-      quick=(--label-exclude slow)
+    --slow)
+      which=()
       shift
       ;;
     -h | --help)
-      sed -n '3,9s/^# \{0,1\}//p' "$0"
+      sed -n '3,10s/^# \{0,1\}//p' "$0"
       exit 0
       ;;
     *)
-      echo "test: unknown option $1 (there are --preset NAME, --label NAME, --quick)" >&2
+      echo "test: unknown option $1 (there are --preset NAME, --label NAME, --slow)" >&2
       exit 2
       ;;
   esac
@@ -46,8 +47,9 @@ esac
 cmake --preset "$preset"
 if [ -n "$label" ]; then
   cmake --build --preset "$preset" --target "${label}_tests"
-  ctest --preset "$preset" --label-regex "$label" "${quick[@]}"
+  ctest --preset "$preset" --label-regex "$label" "${which[@]}"
 else
   cmake --build --preset "$preset"
-  ctest --preset "$preset" "${quick[@]}"
+  ctest --preset "$preset" "${which[@]}"
 fi
+[ ${#which[@]} = 0 ] || echo "test: those that take minutes were left out (scripts/test.sh --slow)"

@@ -479,14 +479,5 @@ TEST_F(ReferenceOps, TrainingStepsOfADeviceLeftOut) {
   EXPECT_LE(mean(half), 0.108);
 }
 
-TEST_F(ReferenceOps, IntervalsOfTrainingStepsHoldWhatWasLeftOut) {
-  const StepTable file = read_step_table(folder_ + "/cnn_training/single_gpu_training.csv");
-  for (const auto protocol : {StepProtocol::device, StepProtocol::lono, StepProtocol::family}) {
-    const double covered = *evaluate_steps(file, protocol, {}).all.coverage();
-    EXPECT_GE(covered, 0.8) << static_cast<int>(protocol);
-    EXPECT_LE(covered, 0.98) << static_cast<int>(protocol);
-  }
-}
-
 }  // namespace
 }  // namespace perfpred
