@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what is missing, builds, and runs all tests.
+# Installs what is missing, builds, and runs the tests.
 #
 #   scripts/test.sh [--preset release|core|asan|tsan] [--label core|memory|threads] [--slow]
 #
