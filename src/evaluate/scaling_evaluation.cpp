@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace perfpred {
@@ -15,6 +16,29 @@ using Rows = std::vector<const ScalingRow*>;
 using GroupName = std::pair<std::string, std::string>;  // cluster, network
 
 GroupName group_of(const ScalingRow& row) { return {row.cluster, row.network}; }
+
+/// Puts those rows of a group first that tell most of it: the most devices with the largest and the smallest batch, one
+/// node with the smallest, and a row in the middle. Links show where the batch is small, a device's rate where it is
+/// not.
+void put_telling_first(Rows& rows) {
+  std::ranges::stable_sort(rows, [](const ScalingRow* a, const ScalingRow* b) {
+    return std::tuple(a->all_devices(), a->devices.size(), a->local_batch) >
+           std::tuple(b->all_devices(), b->devices.size(), b->local_batch);
+  });
+  const auto is_alike = [&](const ScalingRow* row) { return row->devices == rows.front()->devices; };
+  const auto top = std::ranges::find_if_not(rows, is_alike);
+  const auto node = std::ranges::find_if(rows, [](const ScalingRow* row) { return row->devices.size() == 1; });
+  Rows first = {rows.front(), *(top - 1)};
+  if (node != rows.end()) {
+    const auto of_node = [&](const ScalingRow* row) { return row->devices == (*node)->devices; };
+    first.push_back(*(std::find_if_not(node, rows.end(), of_node) - 1));
+  }
+  first.push_back(rows[rows.size() / 2]);
+  for (auto row = first.rbegin(); row != first.rend(); ++row) {
+    const auto found = std::ranges::find(rows, *row);
+    std::rotate(rows.begin(), found, found + 1);
+  }
+}
 
 /// Of the rows of what is left out, those that are handed over: its steps of one device, what the table gives, and the
 /// first rows of the probe in each group.
@@ -31,13 +55,12 @@ std::set<const ScalingRow*> handed_over(const Rows& left_out, const ScalingProbe
     }
   }
   for (auto& [group, rows] : ordered) {
-    const bool has_order = std::ranges::any_of(rows, [](const ScalingRow* row) { return row->probe > 0; });
-    if (has_order) std::erase_if(rows, [](const ScalingRow* row) { return row->probe <= 0; });
-    // Without an order of the table the largest placements first, of each the largest batch: they say most of links.
-    std::ranges::stable_sort(rows, [](const ScalingRow* a, const ScalingRow* b) {
-      if (a->probe != b->probe) return a->probe < b->probe;
-      return std::pair(a->all_devices(), a->local_batch) > std::pair(b->all_devices(), b->local_batch);
-    });
+    if (std::ranges::any_of(rows, [](const ScalingRow* row) { return row->probe > 0; })) {
+      std::erase_if(rows, [](const ScalingRow* row) { return row->probe <= 0; });
+      std::ranges::stable_sort(rows, {}, &ScalingRow::probe);
+    } else {
+      put_telling_first(rows);
+    }
     given.insert(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(std::min(probe.rows, rows.size())));
   }
   return given;
@@ -55,7 +78,7 @@ void score(Rows known, const Rows& left_out, const Links& links, const ScalingPr
     } else if (const auto predicted = model.predict(*row)) {
       result.rows.push_back({*row, *predicted});
     } else {
-      ++result.unscored["no step of one device"];
+      ++result.unscored["no row of the network in its cluster"];
     }
   }
 }

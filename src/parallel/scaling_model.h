@@ -18,11 +18,12 @@ struct ScalingEstimate {
 /// Times of data-parallel steps, from those of one device and of other placements.
 class ScalingModel {
  public:
-  /// @param rows   of which those of one device say what a device alone takes
+  /// @param rows   of which those of one device say what a device alone takes; where a network has none of them in a
+  ///               cluster, those of the fewest devices
   /// @param links  of the rows' clusters, as far as they are known
   [[nodiscard]] static ScalingModel fit(std::span<const ScalingRow* const> rows, Links links);
 
-  /// Nothing where no row says what one device takes for the network.
+  /// Nothing for a network of which no row is of the cluster and precision.
   [[nodiscard]] std::optional<ScalingEstimate> predict(const ScalingRow& asked) const;
 
  private:

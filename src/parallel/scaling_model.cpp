@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/scaling_model.h"
+
+#include <Eigen/Cholesky>
+#include <Eigen/Core>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "statistics/confidence.h"
+
+namespace perfpred {
+namespace {
+
+// Means and deviations were chosen with placements, networks and clusters left out of the measurements of Pollux (Qiao
+// et al. 2021), Sia (Subramanya et al. 2023) and others (docs/notes/parallel.md). Times are milliseconds, sizes MB, so
+// that bandwidths are GB/s.
+
+/// What a step depends on; logarithms but for per_node.
+enum Quantity : std::size_t {
+  rate,       ///< of a device beside others, of its rate alone
+  intra,      ///< links within a node, of their start value
+  inter,      ///< links between nodes
+  two_nodes,  ///< links between nodes where there are two alone
+  per_node,   ///< what links between nodes lose by each doubling of the nodes beyond three
+  latency,    ///< of an all-reduce, by each doubling of the devices, ms
+  overhead,   ///< of a step on several devices, ms
+  waiting,    ///< for the slowest of eight devices, as a share of a step of 100 ms
+  overlap,    ///< share of a device's batch behind which an all-reduce can hide
+  sharpness,  ///< power by which all-reduce and batch are joined
+  quantities,
+};
+using Quantities = std::array<double, quantities>;
+
+const Quantities means = {-0.04, 0, 0, -0.2, 0, std::log(0.05), 0, std::log(0.05), std::log(0.65), std::log(4)};
+
+/// What rows share a deviation from the mean. A group is a network in a cluster in a precision.
+enum class Level { all, cluster, network, group, batch };
+
+struct Effect {
+  Quantity of;
+  Level level;
+  double deviation;
+  bool of_many = false;  ///< only of groups measured at several batches, which tell it from others
+};
+constexpr std::array effects = {Effect{rate, Level::cluster, 0.04},        Effect{rate, Level::network, 0.04},
+                                Effect{rate, Level::group, 0.04},          Effect{rate, Level::batch, 0.08, true},
+                                Effect{intra, Level::cluster, 0.7},        Effect{intra, Level::group, 0.2},
+                                Effect{inter, Level::cluster, 0.7},        Effect{inter, Level::group, 0.2, true},
+                                Effect{two_nodes, Level::cluster, 0.3},    Effect{per_node, Level::cluster, 0.25},
+                                Effect{per_node, Level::group, 0.1, true}, Effect{latency, Level::cluster, 0.7},
+                                Effect{overhead, Level::cluster, 1.0},     Effect{waiting, Level::all, 0.5},
+                                Effect{waiting, Level::network, 1.0},      Effect{waiting, Level::group, 0.5, true},
+                                Effect{overlap, Level::all, 0.2},          Effect{overlap, Level::network, 0.15},
+                                Effect{sharpness, Level::all, 0.3}};
+
+constexpr std::size_t many_batches = 3;
+/// Of a measured all-reduce training gets so much, and of a nominal link: start values.
+constexpr double of_measured = 0.45, of_nominal_intra = 0.35, of_nominal_inter = 0.2;
+constexpr double measured_deviation = 0.4;  ///< of the logarithm of a measured link
+/// Nominal GB/s where nobody says: PCIe 3 and 50 Gb/s Ethernet, NVLink and 100 Gb/s InfiniBand.
+constexpr std::pair<double, double> plain_links = {8, 6.25}, fast_links = {60, 12.5};
+
+/// A row without names: what the formula reads.
+struct Facts {
+  double log_one_ms = 0;  ///< of a batch on one device
+  double accumulate = 1, megabytes = 0, devices = 1, most = 1, nodes = 1;
+  double intra = 0, inter = 0;  ///< start values, GB/s
+  bool measured_intra = false, measured_inter = false;
+  bool without_one = false;  ///< no step of one device is known: that of the fewest devices stands for it
+};
+
+/// Of a step, ms.
+double log_step(const Quantities& q, const Facts& row) {
+  constexpr double usual_ms = 100, less_waiting = 0.12;  // the longer a step, the less of it is waited
+  const double batch = std::exp(row.log_one_ms + q[rate]);
+  const double doublings = std::log2(row.devices);
+  const double wait = batch * std::exp(q[waiting]) * doublings / 3 * std::pow(batch / usual_ms, -less_waiting);
+  const double between =
+      q[inter] + (row.nodes == 2 ? q[two_nodes] : 0) - q[per_node] * std::log2(std::max(row.nodes, 3.0) / 3);
+  const double within_ms = row.most > 1 ? row.megabytes / (row.intra * std::exp(q[intra])) : 0;
+  const double between_ms = row.nodes > 1 ? row.megabytes / (row.inter * std::exp(between)) : 0;
+  const double reduce = std::hypot(within_ms, between_ms) + std::exp(q[latency]) * doublings;
+  const double hides = std::exp(q[overlap]) * batch, power = std::exp(q[sharpness]);
+  const double larger = std::max(reduce, hides);
+  const double exposed =
+      larger * std::pow(std::pow(reduce / larger, power) + std::pow(hides / larger, power), 1 / power) - hides;
+  return std::log(row.accumulate * batch + wait + exposed + std::exp(q[overhead]));
+}
+
+Quantities slopes_of(const Quantities& q, const Facts& row, double log_ms) {
+  constexpr double step = 1e-4;
+  Quantities slopes{};
+  for (std::size_t i = 0; i < quantities; ++i) {
+    Quantities moved = q;
+    moved[i] += step;
+    slopes[i] = (log_step(moved, row) - log_ms) / step;
+  }
+  return slopes;
+}
+
+/// How the logarithm of the step moves with that of the time of its all-reduce.
+double share_of_links(const Quantities& q, const Facts& row) {
+  constexpr double step = 1e-3, least = 0.06;
+  Quantities slower = q;
+  slower[intra] -= step;
+  slower[inter] -= step;
+  return std::max((log_step(slower, row) - log_step(q, row)) / step, least);
+}
+
+/// Milliseconds of a batch on one device, by batch size.
+class OneDevice {
+ public:
+  void add(std::int64_t batch, double ms) { measured_[batch].push_back(ms); }
+
+  [[nodiscard]] double log_ms(std::int64_t batch) const {
+    std::vector<std::pair<double, double>> points;  // logarithms
+    for (const auto& [size, times] : measured_) points.emplace_back(std::log(static_cast<double>(size)), middle(times));
+    const double x = std::log(static_cast<double>(batch));
+    constexpr double slope_of_one = 0.9, least_beyond = 0.5;
+    if (points.size() == 1) return points[0].second + slope_of_one * (x - points[0].first);
+    const auto slope = [&](std::size_t a, std::size_t b) {
+      return std::clamp((points[b].second - points[a].second) / (points[b].first - points[a].first), 0.0, 1.0);
+    };
+    const std::size_t last = points.size() - 1, near = std::min<std::size_t>(2, last);
+    if (x < points[0].first) return points[0].second + slope(0, near) * (x - points[0].first);
+    if (x > points[last].first)
+      return points[last].second + std::max(least_beyond, slope(last - near, last)) * (x - points[last].first);
+    std::size_t i = 0;
+    while (i + 1 < last && x > points[i + 1].first) ++i;
+    const double share = (x - points[i].first) / (points[i + 1].first - points[i].first);
+    return points[i].second * (1 - share) + points[i + 1].second * share;
+  }
+
+ private:
+  [[nodiscard]] static double middle(std::vector<double> times) {
+    std::sort(times.begin(), times.end());
+    const std::size_t half = times.size() / 2;
+    return std::log(times.size() % 2 == 1 ? times[half] : (times[half - 1] + times[half]) / 2);
+  }
+
+  std::map<std::int64_t, std::vector<double>> measured_;
+};
+
+using GroupName = std::tuple<std::string, std::string, std::string>;  // cluster, network, precision
+
+GroupName group_of(const ScalingRow& row) { return {row.cluster, row.network, row.precision}; }
+
+/// What is known of a group from the rows that were learnt from.
+struct KnownGroup {
+  std::set<std::int64_t> batches;
+  std::size_t rows = 0;
+  int most_devices = 0;
+  double scale = 1;  ///< of its rows' scatter
+};
+
+bool is_linked_fast(const ScalingRow& row) {
+  return row.gpu.find("SXM") != std::string::npos || row.gpu.find("NVL") != std::string::npos;
+}
+
+/// Scatter of rows about the model, before a group's scale.
+double scatter(double of_links) { return std::hypot(0.022, 0.13 * of_links); }
+
+double quantile90(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const double at = 0.9 * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const std::size_t above = std::min(below + 1, values.size() - 1);
+  return values[below] + (at - static_cast<double>(below)) * (values[above] - values[below]);
+}
+
+}  // namespace
+
+struct ScalingModel::Fitted {
+  Links links;
+  std::map<GroupName, OneDevice> alone;
+  std::set<GroupName> without_one;  ///< Facts::without_one
+  std::map<GroupName, KnownGroup> groups;
+  std::map<std::pair<std::size_t, std::string>, Eigen::Index> places;  ///< of parameters, by effect and key
+  std::vector<double> deviations;
+  Eigen::VectorXd parameters;
+  Eigen::MatrixXd covariance;
+  double scale = 1;  ///< KnownGroup::scale of groups without rows
+
+  /// A row with the places of its parameters, one for each effect; -1 where it has none.
+  struct Line {
+    Facts facts;
+    std::array<Eigen::Index, effects.size()> at{};
+    double log_ms = 0, weight = 1;
+  };
+
+  [[nodiscard]] std::optional<Facts> facts_of(const ScalingRow& row) const;
+  [[nodiscard]] double deviation_of(std::size_t effect, const Facts& facts) const;
+  [[nodiscard]] std::string key_of(const Effect& effect, const ScalingRow& row) const;
+  [[nodiscard]] std::array<Eigen::Index, effects.size()> places_of(const ScalingRow& row) const;
+  void add_places(const ScalingRow& row, const Facts& facts);
+  [[nodiscard]] Quantities quantities_of(const Line& line, const Eigen::VectorXd& at) const;
+
+  void learn_one_device(std::span<const ScalingRow* const> rows);
+  void fit(const std::vector<Line>& lines);
+  void scale_scatter(std::span<const ScalingRow* const> rows, const std::vector<Line>& lines);
+};
+
+void ScalingModel::Fitted::learn_one_device(std::span<const ScalingRow* const> rows) {
+  constexpr double slower_by_doubling = 0.05;  // of several devices, as a start
+  std::map<GroupName, int> fewest;
+  for (const ScalingRow* row : rows) {
+    int& devices = fewest.emplace(group_of(*row), row->all_devices()).first->second;
+    devices = std::min(devices, row->all_devices());
+  }
+  for (const ScalingRow* row : rows) {
+    const GroupName group = group_of(*row);
+    const int devices = fewest.at(group);
+    if (row->all_devices() != devices) continue;
+    if (devices > 1) without_one.insert(group);
+    const double slower = 1 + slower_by_doubling * std::log2(devices);
+    alone[group].add(row->local_batch, 1e3 * row->step_sec / (static_cast<double>(row->accumulate) * slower));
+  }
+}
+
+std::optional<Facts> ScalingModel::Fitted::facts_of(const ScalingRow& row) const {
+  const auto one = alone.find(group_of(row));
+  if (one == alone.end()) return std::nullopt;
+  Facts facts;
+  facts.log_one_ms = one->second.log_ms(row.local_batch);
+  facts.accumulate = static_cast<double>(row.accumulate);
+  facts.without_one = without_one.contains(group_of(row));
+  facts.devices = row.all_devices();
+  facts.most = row.most_devices();
+  facts.nodes = static_cast<double>(row.devices.size());
+  facts.megabytes = row.gradient_bytes * 1e-6 * 2 * (facts.devices - 1) / facts.devices;  // of a ring
+  const auto [within, between] = is_linked_fast(row) ? fast_links : plain_links;
+  facts.intra = within * of_nominal_intra;
+  facts.inter = between * of_nominal_inter;
+  const auto nodes = static_cast<std::int64_t>(row.devices.size());
+  const auto take = [&](LinkScope scope, std::int64_t gpus, std::int64_t of_nodes, double of_nominal, double& start,
+                        bool& measured) {
+    const auto link = links.find(row.cluster, scope, gpus, of_nodes);
+    if (!link) return;
+    measured = link->source != "spec";
+    start = link->bus_gb_s * (measured ? of_measured : of_nominal);
+  };
+  take(LinkScope::intra, row.most_devices(), 1, of_nominal_intra, facts.intra, facts.measured_intra);
+  take(LinkScope::inter, row.all_devices(), nodes, of_nominal_inter, facts.inter, facts.measured_inter);
+  return facts;
+}
+
+double ScalingModel::Fitted::deviation_of(std::size_t effect, const Facts& facts) const {
+  const Effect& one = effects.at(effect);
+  constexpr double deviation_without_one = 0.25;
+  if (one.of == rate && one.level == Level::group && facts.without_one) return deviation_without_one;
+  const bool measured = (one.of == intra && facts.measured_intra) || (one.of == inter && facts.measured_inter);
+  return measured && one.level == Level::cluster ? measured_deviation : one.deviation;
+}
+
+/// Empty where the row has no such effect.
+std::string ScalingModel::Fitted::key_of(const Effect& effect, const ScalingRow& row) const {
+  if (effect.of_many) {
+    const auto group = groups.find(group_of(row));
+    if (group == groups.end() || group->second.batches.size() < many_batches) return {};
+  }
+  const std::string group = row.cluster + '\n' + row.network + '\n' + row.precision;
+  switch (effect.level) {
+    case Level::all:
+      return "all";
+    case Level::cluster:
+      return "cluster " + row.cluster;
+    case Level::network:
+      return "network " + row.network;
+    case Level::group:
+      return group;
+    default:
+      return group + '\n' + std::to_string(row.local_batch);
+  }
+}
+
+std::array<Eigen::Index, effects.size()> ScalingModel::Fitted::places_of(const ScalingRow& row) const {
+  std::array<Eigen::Index, effects.size()> at{};
+  for (std::size_t i = 0; i < effects.size(); ++i) {
+    const auto found = places.find({i, key_of(effects.at(i), row)});
+    at.at(i) = found == places.end() ? -1 : found->second;
+  }
+  return at;
+}
+
+void ScalingModel::Fitted::add_places(const ScalingRow& row, const Facts& facts) {
+  for (std::size_t i = 0; i < effects.size(); ++i) {
+    std::string key = key_of(effects.at(i), row);
+    if (key.empty()) continue;
+    const auto place = static_cast<Eigen::Index>(deviations.size());
+    if (places.emplace(std::pair(i, std::move(key)), place).second) deviations.push_back(deviation_of(i, facts));
+  }
+}
+
+Quantities ScalingModel::Fitted::quantities_of(const Line& line, const Eigen::VectorXd& at) const {
+  Quantities q = means;
+  for (std::size_t i = 0; i < effects.size(); ++i) {
+    if (line.at.at(i) >= 0) q.at(effects.at(i).of) += at[line.at.at(i)];
+  }
+  return q;
+}
+
+namespace {
+
+/// Posterior of the parameters, up to a constant: errors count by their square while they are small, else by their size
+/// (pseudo-Huber).
+struct Objective {
+  double value = 0;
+  Eigen::VectorXd errors;  ///< of each row, in its scatter
+};
+
+/// The scatter of rows in the fit: alike at first, then by how much each depends on its links.
+constexpr double first_scatter = 0.05;
+double fit_scatter(double of_links) { return std::hypot(0.04, 0.1 * of_links); }
+
+}  // namespace
+
+/// By Levenberg and Marquardt's method. A row has few parameters, so its part of the curvature has few entries.
+void ScalingModel::Fitted::fit(const std::vector<Line>& lines) {
+  constexpr int most_steps = 25, even_steps = 4, least_steps = 7, most_tries = 8;
+  const auto n = static_cast<Eigen::Index>(deviations.size());
+  const auto rows = static_cast<Eigen::Index>(lines.size());
+  const Eigen::VectorXd precision = Eigen::Map<const Eigen::ArrayXd>(deviations.data(), n).square().inverse().matrix();
+  Eigen::VectorXd noise = Eigen::VectorXd::Constant(rows, first_scatter);
+  const auto objective = [&](const Eigen::VectorXd& at) {
+    Objective now{at.cwiseAbs2().dot(precision), Eigen::VectorXd(rows)};
+    for (Eigen::Index i = 0; i < rows; ++i) {
+      const Line& line = lines[static_cast<std::size_t>(i)];
+      const double error = (line.log_ms - log_step(quantities_of(line, at), line.facts)) / noise[i];
+      now.errors[i] = error;
+      now.value += line.weight * 2 * (std::sqrt(1 + error * error) - 1);
+    }
+    return now;
+  };
+  parameters = Eigen::VectorXd::Zero(n);
+  Eigen::MatrixXd curvature(n, n);
+  Objective now = objective(parameters);
+  double damping = 1e-3;
+  bool by_links = false;
+  for (int step = 0; step < most_steps; ++step) {
+    if (step == even_steps) {
+      by_links = true;
+      for (Eigen::Index i = 0; i < rows; ++i) {
+        const Line& line = lines[static_cast<std::size_t>(i)];
+        noise[i] = fit_scatter(share_of_links(quantities_of(line, parameters), line.facts));
+      }
+      now = objective(parameters);
+    }
+    curvature = precision.asDiagonal();
+    Eigen::VectorXd slope = -(precision.array() * parameters.array()).matrix();
+    for (Eigen::Index i = 0; i < rows; ++i) {
+      const Line& line = lines[static_cast<std::size_t>(i)];
+      const Quantities q = quantities_of(line, parameters);
+      const Quantities slopes = slopes_of(q, line.facts, log_step(q, line.facts));
+      const double error = now.errors[i];
+      const double weight = line.weight / std::sqrt(1 + error * error) / (noise[i] * noise[i]);
+      for (std::size_t a = 0; a < effects.size(); ++a) {
+        if (line.at.at(a) < 0) continue;
+        const double of_a = slopes.at(effects.at(a).of) * weight;
+        slope[line.at.at(a)] += of_a * error * noise[i];
+        for (std::size_t b = 0; b < effects.size(); ++b) {
+          if (line.at.at(b) >= 0) curvature(line.at.at(a), line.at.at(b)) += of_a * slopes.at(effects.at(b).of);
+        }
+      }
+    }
+    std::optional<Objective> next;
+    Eigen::VectorXd moved;
+    for (int tries = 0; tries < most_tries; ++tries, damping *= 5) {
+      Eigen::MatrixXd damped = curvature;
+      damped.diagonal() *= 1 + damping;
+      Eigen::VectorXd move = damped.llt().solve(slope);
+      move /= std::max(1.0, move.cwiseAbs().maxCoeff());
+      moved = parameters + move;
+      next = objective(moved);
+      if (next->value < now.value) break;
+      next.reset();
+    }
+    if (!next) {
+      if (by_links) break;
+      step = even_steps - 1;  // the rows' own scatter comes next
+      continue;
+    }
+    const double gain = now.value - next->value;
+    parameters = moved;
+    now = *std::move(next);
+    damping = std::max(damping / 5, 1e-9);
+    if (gain < 2e-3 * std::max(1.0, now.value / 100) && step + 1 >= least_steps) break;
+  }
+  covariance = curvature.llt().solve(Eigen::MatrixXd::Identity(n, n));
+}
+
+void ScalingModel::Fitted::scale_scatter(std::span<const ScalingRow* const> rows, const std::vector<Line>& lines) {
+  constexpr std::size_t many_rows = 20;
+  constexpr double pooled_rows = 15;  // what all groups say counts as so many rows of one
+  std::map<GroupName, std::vector<double>> by_group;
+  std::vector<double> all;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const Quantities q = quantities_of(lines[i], parameters);
+    const double error = std::abs(lines[i].log_ms - log_step(q, lines[i].facts));
+    all.push_back(error / scatter(share_of_links(q, lines[i].facts)));
+    by_group[group_of(*rows[i])].push_back(all.back());
+  }
+  if (all.empty()) return;
+  std::vector<double> of_many;
+  for (auto& [name, errors] : by_group) {
+    groups.at(name).scale = quantile90(errors) / z90;
+    if (errors.size() >= many_rows) of_many.push_back(groups.at(name).scale);
+  }
+  std::sort(of_many.begin(), of_many.end());
+  scale =
+      of_many.empty() ? quantile90(all) / z90 : (of_many[(of_many.size() - 1) / 2] + of_many[of_many.size() / 2]) / 2;
+  for (auto& [name, errors] : by_group) {
+    double& own = groups.at(name).scale;
+    const auto n = static_cast<double>(errors.size());
+    own = std::sqrt((n * own * own + pooled_rows * scale * scale) / (n + pooled_rows));
+  }
+}
+
+ScalingModel ScalingModel::fit(std::span<const ScalingRow* const> rows, Links links) {
+  constexpr double most_weight = 120;  // rows that a group counts as
+  auto fitted = std::make_shared<Fitted>();
+  fitted->links = std::move(links);
+  fitted->learn_one_device(rows);
+  std::vector<const ScalingRow*> of_several;
+  for (const ScalingRow* row : rows) {
+    if (row->all_devices() == 1) continue;
+    of_several.push_back(row);
+    KnownGroup& group = fitted->groups[group_of(*row)];
+    group.batches.insert(row->local_batch);
+    group.most_devices = std::max(group.most_devices, row->all_devices());
+    ++group.rows;
+  }
+  std::vector<Fitted::Line> lines;
+  for (const ScalingRow* row : of_several) {
+    Fitted::Line& line = lines.emplace_back();
+    line.facts = *fitted->facts_of(*row);
+    fitted->add_places(*row, line.facts);
+    line.at = fitted->places_of(*row);
+    line.log_ms = std::log(1e3 * row->step_sec);
+    line.weight = std::min(1.0, most_weight / static_cast<double>(fitted->groups.at(group_of(*row)).rows));
+  }
+  fitted->fit(lines);
+  fitted->scale_scatter(of_several, lines);
+  return ScalingModel(std::move(fitted));
+}
+
+std::optional<ScalingEstimate> ScalingModel::predict(const ScalingRow& asked) const {
+  const std::optional<Facts> facts = fitted_->facts_of(asked);
+  if (!facts) return std::nullopt;
+  const double one_sec = 1e-3 * facts->accumulate * std::exp(facts->log_one_ms);
+  if (asked.all_devices() == 1) return ScalingEstimate{std::log(one_sec), 0, one_sec};
+  const Fitted::Line line = {*facts, fitted_->places_of(asked)};
+  const Quantities q = fitted_->quantities_of(line, fitted_->parameters);
+  const double log_ms = log_step(q, *facts);
+  const Quantities slopes = slopes_of(q, *facts, log_ms);
+  double variance = 0;
+  for (std::size_t a = 0; a < effects.size(); ++a) {
+    const double of_a = slopes.at(effects.at(a).of);
+    if (line.at.at(a) < 0) {
+      variance += std::pow(of_a * fitted_->deviation_of(a, *facts), 2);
+      continue;
+    }
+    for (std::size_t b = 0; b < effects.size(); ++b) {
+      if (line.at.at(b) >= 0)
+        variance += of_a * slopes.at(effects.at(b).of) * fitted_->covariance(line.at.at(a), line.at.at(b));
+    }
+  }
+  const double of_links = share_of_links(q, *facts);
+  const auto group = fitted_->groups.find(group_of(asked));
+  const bool is_known = group != fitted_->groups.end();
+  variance += std::pow((is_known ? group->second.scale : fitted_->scale) * scatter(of_links), 2);
+  if (is_known) {
+    constexpr double beyond = 0.08;  // of the logarithm of the links, by each doubling of the devices
+    const double doublings = std::log2(std::max(1.0, facts->devices / group->second.most_devices));
+    variance += std::pow(beyond * of_links * doublings, 2);
+    variance *= 1 + 2.0 / static_cast<double>(group->second.rows + 1);
+  }
+  return ScalingEstimate{log_ms - std::log(1e3), z90 * std::sqrt(variance), one_sec};
+}
+
+ScalingModel::ScalingModel(std::shared_ptr<const Fitted> fitted) : fitted_(std::move(fitted)) {}
+
+}  // namespace perfpred
