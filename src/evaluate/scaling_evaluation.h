@@ -19,7 +19,7 @@ enum class ScalingProtocol { placements, larger, network, cluster };
 struct ScalingProbe {
   std::int64_t max_gpus = 8;  ///< protocol larger: the most devices of a placement that is learnt from
   std::size_t rows = 0;       ///< the first so many of each (cluster, network) in the order of ScalingRow::probe
-  std::vector<std::string> networks;  ///< of these alone, if there are any
+  std::vector<std::string> networks = {};  ///< of these alone, if there are any
 };
 
 struct ScoredScaling {

@@ -20,7 +20,7 @@ constexpr std::int64_t most_devices_of_node = 1024, most_nodes = 65'536;  // bey
 
 int size(std::string_view text, std::int64_t most, const ValuePlace& place) {
   const std::int64_t value = parse_positive_integer(text, place);
-  if (value > most) throw InputError(fmt::format("{}{} is more than {}", place.prefix(), value, most));
+  if (value > most) throw InputError(fmt::format("{}{} {} is more than {}", place.prefix(), place.name, value, most));
   return static_cast<int>(value);
 }
 
