@@ -136,6 +136,20 @@ TEST(Network, HasThePublishedParametersElsewhere) {
   EXPECT_EQ(Workload::zoo("gpt2_xl", 1).params(), 1'557'611'200);
 }
 
+TEST(Network, CountsTransformersWithExpertsBySize) {
+  // transformers' MixtralForCausalLM of Mixtral-8x7B.
+  const std::string sizes =
+      "transformer:layers=32,hidden=4096,heads=32,vocab=32000,norm=rms,positions=rotary,kv_heads=8,mlp=swiglu,"
+      "mlp_hidden=14336,experts=8,bias=0,tied=0,dropout=0";
+  EXPECT_EQ(Workload::zoo(sizes, 1).params(), 46'702'792'704);
+  // 2 x 64 x 32 of queries and output, as many of keys and values; the MLP, norms, embeddings.
+  const std::int64_t layer = 4 * 64 * 32 + 2 * 64 * 256 + 4 * 64;
+  EXPECT_EQ(Workload::zoo("transformer:layers=2,hidden=64,heads=2,vocab=100,head_dim=16,bias=0", 1, {8}).params(),
+            2 * layer + (100 + 8) * 64 + 2 * 64);
+  EXPECT_THAT([] { (void)Workload::zoo("transformer:layers=2,hidden=64,heads=2,vocab=100,experts=4", 1).params(); },
+              ThrowsMessage<InputError>(HasSubstr("experts without a gate")));
+}
+
 /// scripts/capture_zoo.py has this detector in PyTorch, after NVIDIA's DeepLearningExamples: parameters by p.numel(),
 /// FLOPs by torch.utils.flop_counter, 2 images.
 TEST(Network, DetectsBoxesAsNvidiasSsd300) {
@@ -319,7 +333,8 @@ TEST(Network, RefusesWhatDoesNotFit) {
         std::pair("mlp=relu", "gelu or swiglu"), std::pair("mlp_hidden=1e9", "mlp_hidden"),
         std::pair("mlp_hidden=9999999999", "1 to 1073741824"), std::pair("causal=2", "causal \"2\" is not 0 or 1"),
         std::pair("bias=yes", "0 or 1"), std::pair("tied", "of the form"), std::pair("depth=2", "option \"depth\""),
-        std::pair("causal=0,causal=0", "at most once")}) {
+        std::pair("causal=0,causal=0", "at most once"), std::pair("top_k=2", "option \"top_k\""),
+        std::pair("experts=4,top_k=5", "at most experts=4")}) {
     expect_name_refused(std::string("transformer:layers=2,hidden=64,heads=8,vocab=10,") + options, part);
   }
   expect_name_refused("transformer:layers=2,hidden=24,heads=8,vocab=10,positions=rotary", "even width");

@@ -20,6 +20,7 @@
 #include <perfpred/memory_estimate.h>
 #include <perfpred/roofline.h>
 #include <perfpred/op_time_model.h>
+#include <perfpred/parallel_layout.h>
 
 // What was measured.
 #include <perfpred/run.h>

@@ -36,7 +36,7 @@ void dinov2_giant(Description& d) {
 
 constexpr std::int64_t k128 = 131072;
 
-const auto hub_networks = std::to_array<KnownNetwork>({
+const auto hub_networks = std::to_array<KnownTransformer>({
     // name, on the Hub, architecture, layers, hidden, heads, of keys, MLP, words, positions, tied, width of a head
     {"baichuan2_7b", "baichuan-inc/baichuan2-7b-base", "baichuan", 32, 4096, 32, 32, 11008, 125696, 4096},
     {"chatglm3_6b", "thudm/chatglm3-6b", "chatglm", 28, 4096, 32, 2, 13696, 65024, 8192},
@@ -175,24 +175,24 @@ std::string_view stem(std::string_view name) {
 
 }  // namespace
 
-std::span<const KnownNetwork> known_networks() { return hub_networks; }
+std::span<const KnownTransformer> known_networks() { return hub_networks; }
 
 std::span<const std::string_view> known_transformers() {
   static const std::vector<std::string_view> names = [] {
     std::vector<std::string_view> all;
-    for (const KnownNetwork& network : hub_networks) all.push_back(network.name);
+    for (const KnownTransformer& network : hub_networks) all.push_back(network.name);
     std::sort(all.begin(), all.end());
     return all;
   }();
   return names;
 }
 
-const KnownNetwork* find_known_network(std::string_view name) {
+const KnownTransformer* find_known_network(std::string_view name) {
   // By name, alias, and alias without its owner, the last two also without what says how weights were trained further.
-  static const std::map<std::string_view, const KnownNetwork*> by_text = [] {
-    std::map<std::string_view, const KnownNetwork*> all;
-    for (const KnownNetwork& network : hub_networks) all.emplace(network.name, &network);
-    for (const KnownNetwork& network : hub_networks) {
+  static const std::map<std::string_view, const KnownTransformer*> by_text = [] {
+    std::map<std::string_view, const KnownTransformer*> all;
+    for (const KnownTransformer& network : hub_networks) all.emplace(network.name, &network);
+    for (const KnownTransformer& network : hub_networks) {
       for (const std::string_view text : {network.alias, network.alias.substr(network.alias.find('/') + 1)}) {
         all.emplace(text, &network);
         all.emplace(stem(text), &network);
@@ -205,7 +205,7 @@ const KnownNetwork* find_known_network(std::string_view name) {
   return found == by_text.end() ? nullptr : found->second;
 }
 
-TransformerDescription describe(const KnownNetwork& network) {
+TransformerDescription describe(const KnownTransformer& network) {
   TransformerDescription d = usual_of(network.architecture);
   d.name = network.name;
   d.layers = network.layers;

@@ -154,6 +154,8 @@ class PretrainedBuilder {
   LayerId mlp(LayerId x) { return added(d_.experts == 0 ? dense(x, n_, inner_) : experts(x), n_.mlp); }
 
   LayerId experts(LayerId x) {
+    if (!d_.gated)
+      throw InputError(fmt::format("{}: operators of experts without a gate (mlp=gelu) are not known", d_.name));
     const LayerId scores = b_.linear(x, "mlp.gate", d_.experts, false);
     const LayerId chosen = b_.experts(x, scores, "mlp.experts", {d_.experts, d_.top_k, d_.expert_inner});
     if (d_.shared_inner == 0) return chosen;

@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -102,7 +103,7 @@ struct Architecture {
 };
 
 /// A network by name: `llama3.2_1b`, as its config.json says.
-struct KnownNetwork {
+struct KnownTransformer {
   std::string_view name;
   std::string_view alias;         ///< on the Hub, in lower case
   std::string_view architecture;  ///< Architecture::model_type
@@ -115,10 +116,10 @@ struct KnownNetwork {
 [[nodiscard]] std::span<const Architecture> architectures();
 /// What holds where a class's config.json is silent. @param model_type  of one of architectures()
 [[nodiscard]] const TransformerDescription& usual_of(std::string_view model_type);
-[[nodiscard]] std::span<const KnownNetwork> known_networks();
+[[nodiscard]] std::span<const KnownTransformer> known_networks();
 /// By name or alias; null if there is none.
-[[nodiscard]] const KnownNetwork* find_known_network(std::string_view name);
-[[nodiscard]] TransformerDescription describe(const KnownNetwork& network);
+[[nodiscard]] const KnownTransformer* find_known_network(std::string_view name);
+[[nodiscard]] TransformerDescription describe(const KnownTransformer& network);
 
 /// A transformer of words: `transformer:layers=12,hidden=768,heads=12,vocab=30522` and options (docs/networks.md). Its
 /// name is canonical.
@@ -132,6 +133,13 @@ struct KnownNetwork {
 
 /// The description of a network that add_config() was given; null if its file is not known.
 [[nodiscard]] const TransformerDescription* find_config(std::string_view name);
+
+/// The description of a transformer by its canonical name: one of the zoo, known_networks(), a config.json's,
+/// `transformer:...`; nothing for other networks.
+/// @throws InputError for a file that was not given, and as parse_transformer()
+[[nodiscard]] std::optional<TransformerDescription> find_transformer(std::string_view name);
+/// The same for ViT, BERT and GPT-2 of the zoo alone.
+[[nodiscard]] std::optional<TransformerDescription> find_zoo_transformer(std::string_view name);
 
 [[nodiscard]] inline bool is_config(std::string_view name) { return name.starts_with("config:"); }
 

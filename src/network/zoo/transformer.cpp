@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -163,6 +165,17 @@ TransformerDescription description_of(const TransformerRow& row) {
   return d;
 }
 
+void set_experts(TransformerDescription& d, SizedName& name) {
+  d.experts = name.number("experts", 0);
+  if (d.experts == 0) return;
+  d.top_k = name.number("top_k", 2);
+  if (d.top_k > d.experts) {
+    throw_bad_value({{}, 0, "top_k"}, std::to_string(d.top_k), fmt::format("at most experts={}", d.experts));
+  }
+  d.expert_inner = name.number("expert_hidden", d.inner);
+  d.shared_inner = name.number("shared_hidden", 0);
+}
+
 void build_transformer(NetworkBuilder& b, std::size_t row) {
   build_pretrained(b, description_of(transformers.at(row)));
 }
@@ -183,6 +196,12 @@ void add_transformers(std::vector<ZooEntry>& zoo) {
   }
 }
 
+std::optional<TransformerDescription> find_zoo_transformer(std::string_view name) {
+  const auto* const row =
+      std::find_if(transformers.begin(), transformers.end(), [&](const auto& r) { return r.name == name; });
+  return row != transformers.end() ? std::optional(description_of(*row)) : std::nullopt;
+}
+
 TransformerDescription parse_transformer(std::string_view text) {
   constexpr std::array<std::string_view, 4> sizes = {"layers", "hidden", "heads", "vocab"};
   constexpr std::array<std::string_view, 2> norms = {"layer", "rms"}, positions = {"learned", "rotary"},
@@ -195,11 +214,12 @@ TransformerDescription parse_transformer(std::string_view text) {
   d.heads = name.size(2);
   d.words = name.size(3);
   d.positions = 0;
-  if (d.hidden % d.heads != 0) refuse("a transformer whose hidden size is a multiple of its heads");
+  d.head_dim = name.number("head_dim", 0);
+  if (d.head_dim == 0 && d.hidden % d.heads != 0) refuse("a transformer whose hidden size is a multiple of its heads");
   if (name.choice("norm", norms) == 1) d.norm = LayerKind::rms_norm;
   d.learned_positions = name.choice("positions", positions) == 0;
   d.rotary = d.learned_positions ? 0 : 1;
-  if (d.rotary > 0 && d.hidden / d.heads % 2 != 0) {
+  if (d.rotary > 0 && (d.head_dim > 0 ? d.head_dim : d.hidden / d.heads) % 2 != 0) {
     refuse("a transformer with heads of even width, which rotary positions need");
   }
   d.kv_heads = name.number("kv_heads", d.heads);
@@ -212,6 +232,7 @@ TransformerDescription parse_transformer(std::string_view text) {
   // Llama's: two thirds of 4 hidden, up to a multiple of 256 (Touvron et al. 2023, section 2.2, and its source).
   const std::int64_t gated_inner = (8 * d.hidden / 3 + 255) / 256 * 256;
   d.inner = name.number("mlp_hidden", d.gated ? gated_inner : 4 * d.hidden);
+  set_experts(d, name);
   d.causal = name.flag("causal", true);
   d.qkv_bias = d.out_bias = d.mlp_bias = name.flag("bias", true);
   d.tied = name.flag("tied", true);

@@ -111,7 +111,7 @@ std::string_view nearest_of_family(std::string_view name) {
     }
   };
   for (const ZooEntry& entry : zoo()) offer(entry.name);
-  for (const KnownNetwork& known : known_networks()) offer(known.name);
+  for (const KnownTransformer& known : known_networks()) offer(known.name);
   return nearest;
 }
 
@@ -120,7 +120,7 @@ std::string meant_network(std::string_view name) {
   const std::string own = without_author(name);
   NearestName nearest(own);
   for (const ZooEntry& entry : zoo()) nearest.offer(entry.name, entry.name);
-  for (const KnownNetwork& known : known_networks()) {
+  for (const KnownTransformer& known : known_networks()) {
     nearest.offer(known.name, known.name);
     nearest.offer(without_author(known.alias), known.name);
   }
@@ -152,7 +152,7 @@ std::optional<TransformerDescription> described(std::string_view name) {
     throw InputError(
         fmt::format("network {} is a config.json's that was not given (config, add_config())", shown(name)));
   }
-  const KnownNetwork* known = find_known_network(name);
+  const KnownTransformer* known = find_known_network(name);
   return known != nullptr ? std::optional(describe(*known)) : std::nullopt;
 }
 
@@ -171,10 +171,15 @@ TrainingData usual_data(const TransformerDescription& network, bool of_file) {
 
 }  // namespace
 
+std::optional<TransformerDescription> find_transformer(std::string_view name) {
+  const auto own = find_zoo_transformer(name);
+  return own ? own : described(name);
+}
+
 std::string canonical_network(std::string_view name) {
   const std::string lower = lower_case(name);
   if (find(lower) != nullptr || is_cifar_cnn(lower)) return lower;
-  if (const KnownNetwork* known = find_known_network(lower)) return std::string(known->name);
+  if (const KnownTransformer* known = find_known_network(lower)) return std::string(known->name);
   if (!states_sizes(lower)) return spelt_as_in_zoo(lower);
   try {
     return is_transformer(lower) ? parse_transformer(lower).name : parse_recurrent(lower).name;
