@@ -116,7 +116,7 @@ class ScalingEvaluationOptions {
     return {{"line", row.line},
             {"cluster", row.cluster},
             {"network", row.network},
-            {"gpus_per_node", placement_text(row.devices)},
+            {"gpus_per_node", row.placement.text()},
             {"local_batch", row.local_batch},
             {"measured_ms", row.step_sec * 1e3},
             {"predicted_ms", std::exp(at.log_sec) * 1e3},

@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -19,7 +18,6 @@
 namespace perfpred {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 ScalingRow row_of(const std::string& placement, std::int64_t batch, double sec) {
@@ -28,7 +26,7 @@ ScalingRow row_of(const std::string& placement, std::int64_t batch, double sec) 
   row.gpu = "A100";
   row.network = "net";
   row.precision = "fp32";
-  row.devices = parse_placement(placement);
+  row.placement = Placement::parse(placement);
   row.local_batch = batch;
   row.gradient_bytes = 400e6;
   row.step_sec = sec;
@@ -43,15 +41,6 @@ std::vector<const ScalingRow*> pointers(const std::vector<ScalingRow>& rows) {
 
 double predicted(const std::vector<ScalingRow>& known, const ScalingRow& asked) {
   return std::exp(ScalingModel::fit(pointers(known), {}).predict(asked)->log_sec);
-}
-
-TEST(Placement, IsReadAsItIsWritten) {
-  EXPECT_THAT(parse_placement("4"), ElementsAre(4));
-  EXPECT_THAT(parse_placement("1+3"), ElementsAre(1, 3));
-  EXPECT_EQ(parse_placement("8x32"), std::vector<int>(32, 8));
-  for (const char* text : {"4", "1+3", "2+2", "8x32"}) EXPECT_EQ(placement_text(parse_placement(text)), text);
-  for (const char* wrong : {"", "0", "1+", "x8", "8x0", "-1", "8x99999999", "two"})
-    EXPECT_THAT(testing::refusal([&] { (void)parse_placement(wrong); }), HasSubstr("gpus_per_node")) << wrong;
 }
 
 TEST(Links, OfTheNearestSizeAnswer) {
@@ -77,8 +66,7 @@ TEST(ScalingRows, AreRefusedWithFileAndLine) {
   folder.write("steps.csv", header + "a,T4,net,fp32,4e8,1+3,32,12.5,4,0,given,2\n");
   const ScalingRow row = read_scaling_rows(path).front();
   EXPECT_EQ(row.line, 2U);
-  EXPECT_EQ(row.all_devices(), 4);
-  EXPECT_EQ(row.most_devices(), 3);
+  EXPECT_EQ(row.devices(), 4);
   EXPECT_DOUBLE_EQ(row.step_sec, 0.0125);
   EXPECT_EQ(row.accumulate, 4);
   EXPECT_TRUE(row.is_given);

@@ -22,15 +22,15 @@ GroupName group_of(const ScalingRow& row) { return {row.cluster, row.network}; }
 /// not.
 void put_telling_first(Rows& rows) {
   std::ranges::stable_sort(rows, [](const ScalingRow* a, const ScalingRow* b) {
-    return std::tuple(a->all_devices(), a->devices.size(), a->local_batch) >
-           std::tuple(b->all_devices(), b->devices.size(), b->local_batch);
+    return std::tuple(a->devices(), a->placement.nodes.size(), a->local_batch) >
+           std::tuple(b->devices(), b->placement.nodes.size(), b->local_batch);
   });
-  const auto is_alike = [&](const ScalingRow* row) { return row->devices == rows.front()->devices; };
+  const auto is_alike = [&](const ScalingRow* row) { return row->placement == rows.front()->placement; };
   const auto top = std::ranges::find_if_not(rows, is_alike);
-  const auto node = std::ranges::find_if(rows, [](const ScalingRow* row) { return row->devices.size() == 1; });
+  const auto node = std::ranges::find_if(rows, [](const ScalingRow* row) { return row->placement.nodes.size() == 1; });
   Rows first = {rows.front(), *(top - 1)};
   if (node != rows.end()) {
-    const auto of_node = [&](const ScalingRow* row) { return row->devices == (*node)->devices; };
+    const auto of_node = [&](const ScalingRow* row) { return row->placement == (*node)->placement; };
     first.push_back(*(std::find_if_not(node, rows.end(), of_node) - 1));
   }
   first.push_back(rows[rows.size() / 2]);
@@ -48,7 +48,7 @@ std::set<const ScalingRow*> handed_over(const Rows& left_out, const ScalingProbe
   for (const ScalingRow* row : left_out) {
     const bool may_probe =
         probe.networks.empty() || std::ranges::find(probe.networks, row->network) != probe.networks.end();
-    if (row->is_given || row->all_devices() == 1) {
+    if (row->is_given || row->devices() == 1) {
       given.insert(row);
     } else if (row->is_scored && may_probe) {
       ordered[group_of(*row)].push_back(row);
@@ -72,7 +72,7 @@ void score(Rows known, const Rows& left_out, const Links& links, const ScalingPr
   const ScalingModel model = ScalingModel::fit(known, links);
   for (const ScalingRow* row : left_out) {
     if (given.contains(row)) {
-      ++result.unscored[row->is_given ? "given" : row->all_devices() == 1 ? "one device" : "probe"];
+      ++result.unscored[row->is_given ? "given" : row->devices() == 1 ? "one device" : "probe"];
     } else if (!row->is_scored) {
       ++result.unscored["use=0"];
     } else if (const auto predicted = model.predict(*row)) {
@@ -86,19 +86,20 @@ void score(Rows known, const Rows& left_out, const Links& links, const ScalingPr
 /// The parts of a protocol that are left out in turn, by name.
 std::map<std::string, Rows> parts_of(const std::vector<ScalingRow>& rows, ScalingProtocol protocol,
                                      std::int64_t max_gpus) {
-  std::map<GroupName, std::set<std::pair<int, std::string>>> placements;  // of a group, the fewest devices first
+  std::map<GroupName, std::set<std::pair<std::int64_t, std::string>>>
+      placements;  // of a group, the fewest devices first
   for (const ScalingRow& row : rows) {
-    if (row.all_devices() > 1) placements[group_of(row)].emplace(row.all_devices(), placement_text(row.devices));
+    if (row.devices() > 1) placements[group_of(row)].emplace(row.devices(), row.placement.text());
   }
   std::map<std::string, Rows> parts;
   for (const ScalingRow& row : rows) {
-    const int devices = row.all_devices();
+    const std::int64_t devices = row.devices();
     if (protocol == ScalingProtocol::network) parts[row.network].push_back(&row);
     if (protocol == ScalingProtocol::cluster) parts[row.cluster].push_back(&row);
     if (protocol == ScalingProtocol::larger && devices > max_gpus) parts["larger"].push_back(&row);
     if (protocol != ScalingProtocol::placements || devices == 1) continue;
     const auto& of_group = placements[group_of(row)];
-    const auto place = std::distance(of_group.begin(), of_group.find({devices, placement_text(row.devices)}));
+    const auto place = std::distance(of_group.begin(), of_group.find({devices, row.placement.text()}));
     parts[place % 2 == 0 ? "even" : "odd"].push_back(&row);
   }
   return parts;

@@ -157,7 +157,7 @@ GroupName group_of(const ScalingRow& row) { return {row.cluster, row.network, ro
 struct KnownGroup {
   std::set<std::int64_t> batches;
   std::size_t rows = 0;
-  int most_devices = 0;
+  std::int64_t most_devices = 0;
   double scale = 1;  ///< of its rows' scatter
 };
 
@@ -210,17 +210,17 @@ struct ScalingModel::Fitted {
 
 void ScalingModel::Fitted::learn_one_device(std::span<const ScalingRow* const> rows) {
   constexpr double slower_by_doubling = 0.05;  // of several devices, as a start
-  std::map<GroupName, int> fewest;
+  std::map<GroupName, std::int64_t> fewest;
   for (const ScalingRow* row : rows) {
-    int& devices = fewest.emplace(group_of(*row), row->all_devices()).first->second;
-    devices = std::min(devices, row->all_devices());
+    std::int64_t& devices = fewest.emplace(group_of(*row), row->devices()).first->second;
+    devices = std::min(devices, row->devices());
   }
   for (const ScalingRow* row : rows) {
     const GroupName group = group_of(*row);
-    const int devices = fewest.at(group);
-    if (row->all_devices() != devices) continue;
+    const std::int64_t devices = fewest.at(group);
+    if (row->devices() != devices) continue;
     if (devices > 1) without_one.insert(group);
-    const double slower = 1 + slower_by_doubling * std::log2(devices);
+    const double slower = 1 + slower_by_doubling * std::log2(static_cast<double>(devices));
     alone[group].add(row->local_batch, 1e3 * row->step_sec / (static_cast<double>(row->accumulate) * slower));
   }
 }
@@ -228,18 +228,20 @@ void ScalingModel::Fitted::learn_one_device(std::span<const ScalingRow* const> r
 std::optional<Facts> ScalingModel::Fitted::facts_of(const ScalingRow& row) const {
   const auto one = alone.find(group_of(row));
   if (one == alone.end()) return std::nullopt;
+  const std::vector<std::int64_t>& on_nodes = row.placement.nodes;
+  const std::int64_t most = *std::max_element(on_nodes.begin(), on_nodes.end());
+  const auto nodes = static_cast<std::int64_t>(on_nodes.size());
   Facts facts;
   facts.log_one_ms = one->second.log_ms(row.local_batch);
   facts.accumulate = static_cast<double>(row.accumulate);
   facts.without_one = without_one.contains(group_of(row));
-  facts.devices = row.all_devices();
-  facts.most = row.most_devices();
-  facts.nodes = static_cast<double>(row.devices.size());
+  facts.devices = static_cast<double>(row.devices());
+  facts.most = static_cast<double>(most);
+  facts.nodes = static_cast<double>(nodes);
   facts.megabytes = row.gradient_bytes * 1e-6 * 2 * (facts.devices - 1) / facts.devices;  // of a ring
   const auto [within, between] = is_linked_fast(row) ? fast_links : plain_links;
   facts.intra = within * of_nominal_intra;
   facts.inter = between * of_nominal_inter;
-  const auto nodes = static_cast<std::int64_t>(row.devices.size());
   const auto take = [&](LinkScope scope, std::int64_t gpus, std::int64_t of_nodes, double of_nominal, double& start,
                         bool& measured) {
     const auto link = links.find(row.cluster, scope, gpus, of_nodes);
@@ -247,8 +249,8 @@ std::optional<Facts> ScalingModel::Fitted::facts_of(const ScalingRow& row) const
     measured = link->source != "spec";
     start = link->bus_gb_s * (measured ? of_measured : of_nominal);
   };
-  take(LinkScope::intra, row.most_devices(), 1, of_nominal_intra, facts.intra, facts.measured_intra);
-  take(LinkScope::inter, row.all_devices(), nodes, of_nominal_inter, facts.inter, facts.measured_inter);
+  take(LinkScope::intra, most, 1, of_nominal_intra, facts.intra, facts.measured_intra);
+  take(LinkScope::inter, row.devices(), nodes, of_nominal_inter, facts.inter, facts.measured_inter);
   return facts;
 }
 
@@ -430,11 +432,11 @@ ScalingModel ScalingModel::fit(std::span<const ScalingRow* const> rows, Links li
   fitted->learn_one_device(rows);
   std::vector<const ScalingRow*> of_several;
   for (const ScalingRow* row : rows) {
-    if (row->all_devices() == 1) continue;
+    if (row->devices() == 1) continue;
     of_several.push_back(row);
     KnownGroup& group = fitted->groups[group_of(*row)];
     group.batches.insert(row->local_batch);
-    group.most_devices = std::max(group.most_devices, row->all_devices());
+    group.most_devices = std::max(group.most_devices, row->devices());
     ++group.rows;
   }
   std::vector<Fitted::Line> lines;
@@ -455,7 +457,7 @@ std::optional<ScalingEstimate> ScalingModel::predict(const ScalingRow& asked) co
   const std::optional<Facts> facts = fitted_->facts_of(asked);
   if (!facts) return std::nullopt;
   const double one_sec = 1e-3 * facts->accumulate * std::exp(facts->log_one_ms);
-  if (asked.all_devices() == 1) return ScalingEstimate{std::log(one_sec), 0, one_sec};
+  if (asked.devices() == 1) return ScalingEstimate{std::log(one_sec), 0, one_sec};
   const Fitted::Line line = {*facts, fitted_->places_of(asked)};
   const Quantities q = fitted_->quantities_of(line, fitted_->parameters);
   const double log_ms = log_step(q, *facts);
@@ -478,7 +480,7 @@ std::optional<ScalingEstimate> ScalingModel::predict(const ScalingRow& asked) co
   variance += std::pow((is_known ? group->second.scale : fitted_->scale) * scatter(of_links), 2);
   if (is_known) {
     constexpr double beyond = 0.08;  // of the logarithm of the links, by each doubling of the devices
-    const double doublings = std::log2(std::max(1.0, facts->devices / group->second.most_devices));
+    const double doublings = std::log2(std::max(1.0, facts->devices / static_cast<double>(group->second.most_devices)));
     variance += std::pow(beyond * of_links * doublings, 2);
     variance *= 1 + 2.0 / static_cast<double>(group->second.rows + 1);
   }

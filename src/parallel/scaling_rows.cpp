@@ -3,26 +3,12 @@
 
 #include <perfpred/error.h>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <algorithm>
 #include <array>
-#include <numeric>
 
 #include "text/csv.h"
-#include "text/parse.h"
 
 namespace perfpred {
 namespace {
-
-constexpr std::int64_t most_devices_of_node = 1024, most_nodes = 65'536;  // beyond those of any machine
-
-int size(std::string_view text, std::int64_t most, const ValuePlace& place) {
-  const std::int64_t value = parse_positive_integer(text, place);
-  if (value > most) throw InputError(fmt::format("{}{} {} is more than {}", place.prefix(), place.name, value, most));
-  return static_cast<int>(value);
-}
 
 void read(ScalingRow& row, const CsvReader& csv) {
   constexpr std::array<std::string_view, 8> names = {"cluster",    "gpu",           "network",     "precision",
@@ -34,7 +20,7 @@ void read(ScalingRow& row, const CsvReader& csv) {
   row.network = csv.text(column(2));
   row.precision = csv.text(column(3));
   row.gradient_bytes = csv.positive(column(4));
-  row.devices = parse_placement(csv.text(column(5)));
+  row.placement = Placement::parse(csv.text(column(5)));
   row.local_batch = csv.positive_integer(column(6));
   row.step_sec = csv.positive(column(7)) * 1e-3;
   const auto optional = [&](const char* name) { return csv.text(csv.optional(name)); };
@@ -45,31 +31,6 @@ void read(ScalingRow& row, const CsvReader& csv) {
 }
 
 }  // namespace
-
-int ScalingRow::all_devices() const { return std::accumulate(devices.begin(), devices.end(), 0); }
-
-int ScalingRow::most_devices() const { return *std::max_element(devices.begin(), devices.end()); }
-
-std::vector<int> parse_placement(std::string_view text) {
-  const ValuePlace place = {{}, 0, "gpus_per_node"};
-  if (const std::size_t sign = text.find('x'); sign != std::string_view::npos) {
-    const int nodes = size(text.substr(sign + 1), most_nodes, place);
-    return std::vector<int>(static_cast<std::size_t>(nodes), size(text.substr(0, sign), most_devices_of_node, place));
-  }
-  std::vector<int> devices;
-  for (std::string_view rest = text;;) {
-    const std::size_t end = std::min(rest.find('+'), rest.size());
-    devices.push_back(size(rest.substr(0, end), most_devices_of_node, place));
-    if (end == rest.size()) return devices;
-    rest.remove_prefix(end + 1);
-  }
-}
-
-std::string placement_text(const std::vector<int>& devices) {
-  const bool alike = std::equal(devices.begin() + 1, devices.end(), devices.begin());
-  if (alike && devices.size() > 4) return fmt::format("{}x{}", devices.front(), devices.size());
-  return fmt::format("{}", fmt::join(devices, "+"));
-}
 
 std::vector<ScalingRow> read_scaling_rows(const std::string& path) {
   CsvReader csv(path);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <perfpred/parallel_layout.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -12,7 +14,7 @@ namespace perfpred {
 struct ScalingRow {
   std::size_t line = 0;  ///< of the table; the header is line 1
   std::string cluster, gpu, network, precision;
-  std::vector<int> devices;      ///< on each node, >= 1
+  Placement placement;
   std::int64_t local_batch = 0;  ///< samples of a device in one batch, >= 1
   std::int64_t accumulate = 1;   ///< batches whose gradients one update uses, >= 1
   double gradient_bytes = 0;     ///< that one all-reduce sums, > 0
@@ -22,13 +24,8 @@ struct ScalingRow {
   bool is_scored = true;   ///< else the table says that it is wrong or unsure
   std::int64_t probe = 0;  ///< the place in the order in which rows of a group are revealed, from 1; 0: it is not
 
-  [[nodiscard]] int all_devices() const;
-  [[nodiscard]] int most_devices() const;  ///< of a node
+  [[nodiscard]] std::int64_t devices() const { return placement.devices(); }
 };
-
-/// Devices on each node: `4`, `1+3`, or `8x32` for 32 nodes of 8. @throws InputError for anything else
-[[nodiscard]] std::vector<int> parse_placement(std::string_view text);
-[[nodiscard]] std::string placement_text(const std::vector<int>& devices);  ///< inverse of parse_placement()
 
 /// A table with the columns cluster, gpu, network, precision, grad_bytes, gpus_per_node, local_batch, step_ms and,
 /// where there are any, accum, use (0: not scored), part (`given`) and probe.
