@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 
@@ -233,13 +234,14 @@ void refuse_unknown(const RankRequest& request) {
     refuse(fmt::format("parallel {}: of what replicas share, only ddp and zero1 are known", to_string(sharding)));
   }
   const Precision precision = request.precision;
-  if (precision != Precision::fp32 && precision != Precision::bf16 && precision != Precision::fp16) {
+  constexpr std::array known_precisions = {Precision::fp32, Precision::bf16, Precision::fp16};
+  if (std::ranges::find(known_precisions, precision) == known_precisions.end()) {
     refuse(fmt::format("precision {}: only fp32, bf16 and fp16 are known", to_string(precision)));
   }
   if (request.program.fp8 && precision == Precision::fp32) refuse("fp8 with precision fp32");
   const Optimizer optimizer = request.optimizer;
-  if (optimizer != Optimizer::adam && optimizer != Optimizer::adamw && optimizer != Optimizer::sgd &&
-      optimizer != Optimizer::momentum) {
+  constexpr std::array known_optimizers = {Optimizer::adam, Optimizer::adamw, Optimizer::sgd, Optimizer::momentum};
+  if (std::ranges::find(known_optimizers, optimizer) == known_optimizers.end()) {
     refuse(fmt::format("optimizer {}: only adam, adamw, sgd and momentum are known", to_string(optimizer)));
   }
 }

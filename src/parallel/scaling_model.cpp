@@ -17,7 +17,7 @@
 #include "statistics/confidence.h"
 
 namespace perfpred {
-namespace {
+namespace scaling {
 
 // Means and deviations were chosen with placements, networks and clusters left out of the measurements of Pollux (Qiao
 // et al. 2021), Sia (Subramanya et al. 2023) and others (docs/notes/parallel.md). Times are milliseconds, sizes MB, so
@@ -176,9 +176,7 @@ double quantile90(std::vector<double> values) {
   return values[below] + (at - static_cast<double>(below)) * (values[above] - values[below]);
 }
 
-}  // namespace
-
-struct ScalingModel::Fitted {
+struct Fitted {
   Links links;
   std::map<GroupName, OneDevice> alone;
   std::set<GroupName> without_one;  ///< Facts::without_one
@@ -204,11 +202,10 @@ struct ScalingModel::Fitted {
   [[nodiscard]] Quantities quantities_of(const Line& line, const Eigen::VectorXd& at) const;
 
   void learn_one_device(std::span<const ScalingRow* const> rows);
-  void fit(const std::vector<Line>& lines);
   void scale_scatter(std::span<const ScalingRow* const> rows, const std::vector<Line>& lines);
 };
 
-void ScalingModel::Fitted::learn_one_device(std::span<const ScalingRow* const> rows) {
+void Fitted::learn_one_device(std::span<const ScalingRow* const> rows) {
   constexpr double slower_by_doubling = 0.05;  // of several devices, as a start
   std::map<GroupName, std::int64_t> fewest;
   for (const ScalingRow* row : rows) {
@@ -225,7 +222,7 @@ void ScalingModel::Fitted::learn_one_device(std::span<const ScalingRow* const> r
   }
 }
 
-std::optional<Facts> ScalingModel::Fitted::facts_of(const ScalingRow& row) const {
+std::optional<Facts> Fitted::facts_of(const ScalingRow& row) const {
   const auto one = alone.find(group_of(row));
   if (one == alone.end()) return std::nullopt;
   const std::vector<std::int64_t>& on_nodes = row.placement.nodes;
@@ -254,7 +251,7 @@ std::optional<Facts> ScalingModel::Fitted::facts_of(const ScalingRow& row) const
   return facts;
 }
 
-double ScalingModel::Fitted::deviation_of(std::size_t effect, const Facts& facts) const {
+double Fitted::deviation_of(std::size_t effect, const Facts& facts) const {
   const Effect& one = effects.at(effect);
   constexpr double deviation_without_one = 0.25;
   if (one.of == rate && one.level == Level::group && facts.without_one) return deviation_without_one;
@@ -263,7 +260,7 @@ double ScalingModel::Fitted::deviation_of(std::size_t effect, const Facts& facts
 }
 
 /// Empty where the row has no such effect.
-std::string ScalingModel::Fitted::key_of(const Effect& effect, const ScalingRow& row) const {
+std::string Fitted::key_of(const Effect& effect, const ScalingRow& row) const {
   if (effect.of_many) {
     const auto group = groups.find(group_of(row));
     if (group == groups.end() || group->second.batches.size() < many_batches) return {};
@@ -283,7 +280,7 @@ std::string ScalingModel::Fitted::key_of(const Effect& effect, const ScalingRow&
   }
 }
 
-std::array<Eigen::Index, effects.size()> ScalingModel::Fitted::places_of(const ScalingRow& row) const {
+std::array<Eigen::Index, effects.size()> Fitted::places_of(const ScalingRow& row) const {
   std::array<Eigen::Index, effects.size()> at{};
   for (std::size_t i = 0; i < effects.size(); ++i) {
     const auto found = places.find({i, key_of(effects.at(i), row)});
@@ -292,7 +289,7 @@ std::array<Eigen::Index, effects.size()> ScalingModel::Fitted::places_of(const S
   return at;
 }
 
-void ScalingModel::Fitted::add_places(const ScalingRow& row, const Facts& facts) {
+void Fitted::add_places(const ScalingRow& row, const Facts& facts) {
   for (std::size_t i = 0; i < effects.size(); ++i) {
     std::string key = key_of(effects.at(i), row);
     if (key.empty()) continue;
@@ -301,7 +298,7 @@ void ScalingModel::Fitted::add_places(const ScalingRow& row, const Facts& facts)
   }
 }
 
-Quantities ScalingModel::Fitted::quantities_of(const Line& line, const Eigen::VectorXd& at) const {
+Quantities Fitted::quantities_of(const Line& line, const Eigen::VectorXd& at) const {
   Quantities q = means;
   for (std::size_t i = 0; i < effects.size(); ++i) {
     if (line.at.at(i) >= 0) q.at(effects.at(i).of) += at[line.at.at(i)];
@@ -309,96 +306,116 @@ Quantities ScalingModel::Fitted::quantities_of(const Line& line, const Eigen::Ve
   return q;
 }
 
-namespace {
-
-/// Posterior of the parameters, up to a constant: errors count by their square while they are small, else by their size
-/// (pseudo-Huber).
-struct Objective {
-  double value = 0;
-  Eigen::VectorXd errors;  ///< of each row, in its scatter
-};
-
 /// The scatter of rows in the fit: alike at first, then by how much each depends on its links.
 constexpr double first_scatter = 0.05;
 double fit_scatter(double of_links) { return std::hypot(0.04, 0.1 * of_links); }
 
-}  // namespace
+/// The fit: the posterior of the parameters is greatest, by Levenberg and Marquardt's method. Errors count by their
+/// square while they are small, else by their size (pseudo-Huber).
+class Fitting {
+ public:
+  Fitting(Fitted& fitted, const std::vector<Fitted::Line>& lines)
+      : fitted_(fitted),
+        lines_(lines),
+        n_(static_cast<Eigen::Index>(fitted.deviations.size())),
+        precision_(Eigen::Map<const Eigen::ArrayXd>(fitted.deviations.data(), n_).square().inverse().matrix()),
+        noise_(lines.size(), first_scatter),
+        curvature_(n_, n_) {
+    fitted_.parameters = Eigen::VectorXd::Zero(n_);
+    run();
+    fitted_.covariance = curvature_.llt().solve(Eigen::MatrixXd::Identity(n_, n_));
+  }
 
-/// By Levenberg and Marquardt's method. A row has few parameters, so its part of the curvature has few entries.
-void ScalingModel::Fitted::fit(const std::vector<Line>& lines) {
-  constexpr int most_steps = 25, even_steps = 4, least_steps = 7, most_tries = 8;
-  const auto n = static_cast<Eigen::Index>(deviations.size());
-  const auto rows = static_cast<Eigen::Index>(lines.size());
-  const Eigen::VectorXd precision = Eigen::Map<const Eigen::ArrayXd>(deviations.data(), n).square().inverse().matrix();
-  Eigen::VectorXd noise = Eigen::VectorXd::Constant(rows, first_scatter);
-  const auto objective = [&](const Eigen::VectorXd& at) {
-    Objective now{at.cwiseAbs2().dot(precision), Eigen::VectorXd(rows)};
-    for (Eigen::Index i = 0; i < rows; ++i) {
-      const Line& line = lines[static_cast<std::size_t>(i)];
-      const double error = (line.log_ms - log_step(quantities_of(line, at), line.facts)) / noise[i];
-      now.errors[i] = error;
-      now.value += line.weight * 2 * (std::sqrt(1 + error * error) - 1);
-    }
-    return now;
-  };
-  parameters = Eigen::VectorXd::Zero(n);
-  Eigen::MatrixXd curvature(n, n);
-  Objective now = objective(parameters);
-  double damping = 1e-3;
-  bool by_links = false;
-  for (int step = 0; step < most_steps; ++step) {
-    if (step == even_steps) {
-      by_links = true;
-      for (Eigen::Index i = 0; i < rows; ++i) {
-        const Line& line = lines[static_cast<std::size_t>(i)];
-        noise[i] = fit_scatter(share_of_links(quantities_of(line, parameters), line.facts));
+ private:
+  void run() {
+    constexpr int most_steps = 25, even_steps = 4, least_steps = 7;
+    double now = value_at(fitted_.parameters);
+    bool is_by_links = false;
+    for (int step = 0; step < most_steps; ++step) {
+      if (step >= even_steps && !is_by_links) {
+        is_by_links = true;
+        set_noise();
+        now = value_at(fitted_.parameters);
       }
-      now = objective(parameters);
+      find_curvature();
+      const std::optional<double> next = move_from(now);
+      if (!next && is_by_links) return;
+      if (!next) step = even_steps - 1;  // the rows' own scatter comes next
+      const double gain = now - next.value_or(now);
+      now -= gain;
+      if (is_by_links && gain < 2e-3 * std::max(1.0, now / 100) && step + 1 >= least_steps) return;
     }
-    curvature = precision.asDiagonal();
-    Eigen::VectorXd slope = -(precision.array() * parameters.array()).matrix();
-    for (Eigen::Index i = 0; i < rows; ++i) {
-      const Line& line = lines[static_cast<std::size_t>(i)];
-      const Quantities q = quantities_of(line, parameters);
+  }
+
+  [[nodiscard]] double error_of(std::size_t row, const Eigen::VectorXd& at) const {
+    const Fitted::Line& line = lines_[row];
+    return (line.log_ms - log_step(fitted_.quantities_of(line, at), line.facts)) / noise_[row];
+  }
+
+  [[nodiscard]] double value_at(const Eigen::VectorXd& at) const {
+    double value = at.cwiseAbs2().dot(precision_);
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      const double error = error_of(i, at);
+      value += lines_[i].weight * 2 * (std::sqrt(1 + error * error) - 1);
+    }
+    return value;
+  }
+
+  void set_noise() {
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      noise_[i] = fit_scatter(share_of_links(fitted_.quantities_of(lines_[i], fitted_.parameters), lines_[i].facts));
+    }
+  }
+
+  /// A row has few parameters, so its part of the curvature has few entries.
+  void find_curvature() {
+    curvature_ = precision_.asDiagonal();
+    slope_ = -(precision_.array() * fitted_.parameters.array()).matrix();
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      const Fitted::Line& line = lines_[i];
+      const Quantities q = fitted_.quantities_of(line, fitted_.parameters);
       const Quantities slopes = slopes_of(q, line.facts, log_step(q, line.facts));
-      const double error = now.errors[i];
-      const double weight = line.weight / std::sqrt(1 + error * error) / (noise[i] * noise[i]);
+      const double error = error_of(i, fitted_.parameters);
+      const double weight = line.weight / std::sqrt(1 + error * error) / (noise_[i] * noise_[i]);
       for (std::size_t a = 0; a < effects.size(); ++a) {
         if (line.at.at(a) < 0) continue;
         const double of_a = slopes.at(effects.at(a).of) * weight;
-        slope[line.at.at(a)] += of_a * error * noise[i];
+        slope_[line.at.at(a)] += of_a * error * noise_[i];
         for (std::size_t b = 0; b < effects.size(); ++b) {
-          if (line.at.at(b) >= 0) curvature(line.at.at(a), line.at.at(b)) += of_a * slopes.at(effects.at(b).of);
+          if (line.at.at(b) >= 0) curvature_(line.at.at(a), line.at.at(b)) += of_a * slopes.at(effects.at(b).of);
         }
       }
     }
-    std::optional<Objective> next;
-    Eigen::VectorXd moved;
-    for (int tries = 0; tries < most_tries; ++tries, damping *= 5) {
-      Eigen::MatrixXd damped = curvature;
-      damped.diagonal() *= 1 + damping;
-      Eigen::VectorXd move = damped.llt().solve(slope);
-      move /= std::max(1.0, move.cwiseAbs().maxCoeff());
-      moved = parameters + move;
-      next = objective(moved);
-      if (next->value < now.value) break;
-      next.reset();
-    }
-    if (!next) {
-      if (by_links) break;
-      step = even_steps - 1;  // the rows' own scatter comes next
-      continue;
-    }
-    const double gain = now.value - next->value;
-    parameters = moved;
-    now = *std::move(next);
-    damping = std::max(damping / 5, 1e-9);
-    if (gain < 2e-3 * std::max(1.0, now.value / 100) && step + 1 >= least_steps) break;
   }
-  covariance = curvature.llt().solve(Eigen::MatrixXd::Identity(n, n));
-}
 
-void ScalingModel::Fitted::scale_scatter(std::span<const ScalingRow* const> rows, const std::vector<Line>& lines) {
+  /// Moves to a better place, and says its value; nothing if none was found.
+  std::optional<double> move_from(double now) {
+    constexpr int most_tries = 8;
+    for (int tries = 0; tries < most_tries; ++tries, damping_ *= 5) {
+      Eigen::MatrixXd damped = curvature_;
+      damped.diagonal() *= 1 + damping_;
+      const Eigen::VectorXd move = damped.llt().solve(slope_);
+      const Eigen::VectorXd moved = fitted_.parameters + move / std::max(1.0, move.cwiseAbs().maxCoeff());
+      const double next = value_at(moved);
+      if (next >= now) continue;
+      fitted_.parameters = moved;
+      damping_ = std::max(damping_ / 5, 1e-9);
+      return next;
+    }
+    return std::nullopt;
+  }
+
+  Fitted& fitted_;
+  const std::vector<Fitted::Line>& lines_;
+  Eigen::Index n_;
+  Eigen::VectorXd precision_;
+  std::vector<double> noise_;  // scatter of each row
+  Eigen::MatrixXd curvature_;
+  Eigen::VectorXd slope_;
+  double damping_ = 1e-3;
+};
+
+void Fitted::scale_scatter(std::span<const ScalingRow* const> rows, const std::vector<Line>& lines) {
   constexpr std::size_t many_rows = 20;
   constexpr double pooled_rows = 15;  // what all groups say counts as so many rows of one
   std::map<GroupName, std::vector<double>> by_group;
@@ -425,7 +442,10 @@ void ScalingModel::Fitted::scale_scatter(std::span<const ScalingRow* const> rows
   }
 }
 
+}  // namespace scaling
+
 ScalingModel ScalingModel::fit(std::span<const ScalingRow* const> rows, Links links) {
+  using namespace scaling;
   constexpr double most_weight = 120;  // rows that a group counts as
   auto fitted = std::make_shared<Fitted>();
   fitted->links = std::move(links);
@@ -448,12 +468,13 @@ ScalingModel ScalingModel::fit(std::span<const ScalingRow* const> rows, Links li
     line.log_ms = std::log(1e3 * row->step_sec);
     line.weight = std::min(1.0, most_weight / static_cast<double>(fitted->groups.at(group_of(*row)).rows));
   }
-  fitted->fit(lines);
+  if (!lines.empty()) const Fitting fitting(*fitted, lines);
   fitted->scale_scatter(of_several, lines);
   return ScalingModel(std::move(fitted));
 }
 
 std::optional<ScalingEstimate> ScalingModel::predict(const ScalingRow& asked) const {
+  using namespace scaling;
   const std::optional<Facts> facts = fitted_->facts_of(asked);
   if (!facts) return std::nullopt;
   const double one_sec = 1e-3 * facts->accumulate * std::exp(facts->log_one_ms);
@@ -487,6 +508,6 @@ std::optional<ScalingEstimate> ScalingModel::predict(const ScalingRow& asked) co
   return ScalingEstimate{log_ms - std::log(1e3), z90 * std::sqrt(variance), one_sec};
 }
 
-ScalingModel::ScalingModel(std::shared_ptr<const Fitted> fitted) : fitted_(std::move(fitted)) {}
+ScalingModel::ScalingModel(std::shared_ptr<const scaling::Fitted> fitted) : fitted_(std::move(fitted)) {}
 
 }  // namespace perfpred

@@ -9,6 +9,10 @@
 
 namespace perfpred {
 
+namespace scaling {
+struct Fitted;
+}
+
 struct ScalingEstimate {
   double log_sec = 0;         ///< of a step
   double half_width = 0;      ///< of the 90 % interval of log_sec
@@ -27,10 +31,9 @@ class ScalingModel {
   [[nodiscard]] std::optional<ScalingEstimate> predict(const ScalingRow& asked) const;
 
  private:
-  struct Fitted;
-  explicit ScalingModel(std::shared_ptr<const Fitted> fitted);
+  explicit ScalingModel(std::shared_ptr<const scaling::Fitted> fitted);
 
-  std::shared_ptr<const Fitted> fitted_;
+  std::shared_ptr<const scaling::Fitted> fitted_;
 };
 
 }  // namespace perfpred

@@ -131,6 +131,13 @@ bool take_many(AnswerTerms& terms, std::string_view name, const nlohmann::json& 
   return true;
 }
 
+/// Of a request that states its samples: those that all requests have do not hold. @throws InputError if it has its own
+void leave_tokens(AnswerTerms& terms, const nlohmann::json& request) {
+  const auto tokens = request.find("train_tokens");
+  if (tokens != request.end() && !tokens->is_null()) throw InputError("train_images and train_tokens are both given");
+  terms.train_tokens.reset();
+}
+
 /// @param known  the terms that the request may have
 AskedJob read(const ModelRequests& requests, const nlohmann::json& request, const AnswerTerms& terms,
               std::span<const Term> known) {
@@ -161,11 +168,7 @@ AskedJob read(const ModelRequests& requests, const nlohmann::json& request, cons
   }
   asked.workload = requests.of_fields(fields);
   asked.terms.job.unstated = requests.unstated(fields);
-  if (is_given(fields, "train_images")) {
-    const auto tokens = request.find("train_tokens");
-    if (tokens != request.end() && !tokens->is_null()) throw InputError("train_images and train_tokens are both given");
-    asked.terms.train_tokens.reset();  // those of all requests
-  }
+  if (is_given(fields, "train_images")) leave_tokens(asked.terms, request);
   if (request.contains("prices") && !asked.terms.job.price_per_hour)
     check_priced(asked.terms.prices, {asked.workload.device});
   return asked;
