@@ -17,6 +17,7 @@
 #include "prior_option.h"
 #include "progress.h"
 #include "rejected_output.h"
+#include "scaling_evaluation_output.h"
 #include "text/enum_names.h"
 #include "text/json.h"
 #include "tools/aggregate_answer.h"
@@ -84,25 +85,30 @@ struct Options {
   int subsets = 30;
   cli::OpEvaluationOptions ops;
   cli::LayerStudyOption layers;
+  cli::ScalingEvaluationOptions scaling;
   cli::PriorOption prior;
   bool json = false;
-  CLI::Option *seed_option, *sizes_option;
+  CLI::Option *seed_option, *sizes_option, *out_option;
   std::vector<CLI::Option*> of_graphs, of_prior, of_kfold, of_curve, of_lono;
 
   explicit Options(cli::Program& program) {
     CLI::Option* model_option = program.add_option("--model", model_file, "model file");
     program.add_option("--measured", measured, "measured rows to score the model on")->needs(model_option);
-    program.add_option("--out", out, "predictions.csv: of the measured rows, or of what the protocol leaves out");
+    out_option =
+        program.add_option("--out", out, "predictions.csv: of the measured rows, or of what the protocol leaves out");
     CLI::Option* rows_option =
         program.add_option("--runs-agg", runs_agg, "measured rows to fit on and leave out")->excludes(model_option);
     program.add_option("--kind", fit.kind, "kind to judge")->capture_default_str()->needs(rows_option);
     ops.add_to(program, {model_option, rows_option});
     layers.add_to(program, {model_option, rows_option});
+    scaling.add_to(program, {model_option, rows_option, program.get_option("--ops-dir"),
+                             program.get_option("--steps-train"), program.get_option("--layers")});
     of_graphs = cli::add_graphs_options(program);
     program.add_option(
         "--protocol", protocol,
         "kfold, loao, lodo, lowo, lono or curve; of --ops-dir: seen or device; of --steps-train: device, lono (a "
-        "network), family (of networks), source or device_family");
+        "network), family (of networks), source or device_family; of --scaling-train: placements, larger, network or "
+        "cluster");
     of_kfold = {program.add_option("--folds", folds.folds, "kfold: parts of the rows, each left out once"),
                 program.add_option("--repeats", folds.repeats, "kfold: how often the rows are divided anew")};
     sizes_option = program.add_option("--rows", sizes, "curve: numbers of rows to fit on")->delimiter(',');
@@ -127,6 +133,13 @@ void evaluate_ops(const Options& given) {
   if (given.ops.of_operators()) cli::refuse(given.of_graphs, "--measured, --runs-agg and --steps-train");
   if (!given.seed_option->empty() && !given.ops.draws_a_probe()) throw InputError("--seed requires --probe-rows");
   given.ops.answer(given.protocol, given.prior.device_file.catalogue(), given.folds.seed, given.json);
+}
+
+void evaluate_scaling(const Options& given) {
+  cli::refuse(given.of_prior, "--measured, --runs-agg and --steps-train");
+  cli::refuse(given.of_graphs, "--measured, --runs-agg and --steps-train");
+  cli::refuse({given.seed_option, given.out_option}, "--runs-agg");
+  given.scaling.answer(given.protocol, given.ops.probe_rows(), given.json);
 }
 
 void evaluate_model(const Options& given) {
@@ -201,7 +214,8 @@ void show_protocol(const Options& given, Protocol protocol, const FitOptions& fi
 /// Fits a kind anew, by leaving rows out.
 void evaluate_kind(const Options& given) {
   if (given.runs_agg.empty())
-    throw InputError("give --model and --measured, or --runs-agg, --ops-dir, --steps-train or --layers");
+    throw InputError(
+        "give --model and --measured, or --runs-agg, --ops-dir, --steps-train, --layers or --scaling-train");
   const auto protocol = enumerator_named<Protocol::lono>(given.protocol);
   if (given.protocol.empty()) throw InputError("--protocol is missing: kfold, loao, lodo, lowo, lono or curve");
   if (!protocol && given.protocol != "curve") {
@@ -230,9 +244,13 @@ int main(int argc, char** argv) {
   Options given(program);
   return program.run(argc, argv, [&] {
     cli::enable_kinds();
+    if (!given.ops.given() && !given.scaling.given())
+      cli::refuse({given.ops.probe_option()}, "--ops-dir and --scaling-train");
     if (given.layers.given()) {
       if (!given.protocol.empty() || !given.out.empty()) throw InputError("--layers goes without --protocol and --out");
       given.layers.show(given.prior.device_file.catalogue(), given.folds.seed, given.json);
+    } else if (given.scaling.given()) {
+      evaluate_scaling(given);
     } else if (given.ops.given()) {
       evaluate_ops(given);
     } else if (!given.model_file.empty()) {

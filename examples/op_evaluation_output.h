@@ -19,10 +19,9 @@ class OpEvaluationOptions {
   void add_to(Program& program, const std::vector<CLI::Option*>& others) {
     ops_ = program.add_option("--ops-dir", ops_dir_, "folder of measured operators to fit on");
     test_ = program.add_option("--test-ops-dir", test_dir_, "folder of measured operators to score")->needs(ops_);
-    probe_ = program
-                 .add_option("--probe-rows", probe_rows_,
-                             "protocol device: rows of each kind of operator, measured on the device left out")
-                 ->needs(ops_);
+    probe_ = program.add_option("--probe-rows", probe_rows_,
+                                "rows that are learnt of what is left out: of each kind of operator on a device, or of "
+                                "each network in a cluster");
     steps_ = program
                  .add_option("--steps-train", steps_train_,
                              "tables of measured training steps to fit on, or runs_agg.csv; joined by commas")
@@ -50,11 +49,17 @@ class OpEvaluationOptions {
   /// Whether something is random: the choice of the probe's rows.
   [[nodiscard]] bool draws_a_probe() const { return !probe_->empty(); }
 
+  [[nodiscard]] std::size_t probe_rows() const { return probe_rows_; }
+
+  /// --probe-rows where it has no effect is refused by its name.
+  [[nodiscard]] CLI::Option* probe_option() const { return probe_; }
+
   /// @param devices  those that steps may be of
   void answer(const std::string& protocol, const DeviceCatalogue& devices, std::uint64_t seed, bool json) const {
     if (!ops_dir_.empty()) {
       show(evaluate_ops(protocol, seed), json);
     } else {
+      refuse({probe_}, "--ops-dir and --scaling-train");
       show(evaluate_step_rows(protocol, devices), json);
     }
   }
