@@ -8,6 +8,7 @@ install(DIRECTORY include/perfpred DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         PATTERN torch EXCLUDE PATTERN cbc EXCLUDE PATTERN xgboost EXCLUDE)
 install(FILES ${PROJECT_BINARY_DIR}/generated/perfpred/version.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/perfpred)
 install(FILES data/devices.csv data/devices.NOTICE data/standard_ops.json data/standard_ops.NOTICE
+        data/rank_memory.NOTICE
         DESTINATION ${CMAKE_INSTALL_DATADIR}/perfpred)
 install(TARGETS perfpred_core EXPORT perfpred-core)
 install(EXPORT perfpred-core FILE perfpred-core.cmake NAMESPACE perfpred:: DESTINATION ${config_dir})
@@ -59,5 +60,5 @@ install(FILES LICENSE THIRD_PARTY.md README.md CHANGELOG.md DESTINATION ${CMAKE_
 # What python/pyproject.toml puts into a wheel beside the package: the library alone, which has the standard model and
 # the device catalogue inside, and what its data and the software in it ask to be said.
 install(FILES $<TARGET_FILE:perfpred_c> DESTINATION . RENAME libperfpred.so COMPONENT python EXCLUDE_FROM_ALL)
-install(FILES data/devices.NOTICE data/standard_ops.NOTICE LICENSE THIRD_PARTY.md
+install(FILES data/devices.NOTICE data/standard_ops.NOTICE data/rank_memory.NOTICE LICENSE THIRD_PARTY.md
         DESTINATION . COMPONENT python EXCLUDE_FROM_ALL)
