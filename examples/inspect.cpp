@@ -5,9 +5,11 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "graphs_option.h"
 #include "optime/layers/layer_step.h"
+#include "rank_output.h"
 #include "step_request.h"
 #include "tools/layer_answer.h"
 
@@ -60,14 +62,48 @@ void inspect_layer(const std::string& text, const cli::StepRequest& request) {
                             2));
 }
 
+/// Options for a training over several devices.
+struct RankOptions {
+  std::string parallel = "ddp", gpus_per_node, program;
+  std::vector<CLI::Option*> all;
+
+  void add_to(cli::Program& to) {
+    all = {to.add_option("--parallel", parallel,
+                         "how devices share a transformer's training: ddp, zero1, tp=2,pp=4,sp=1, or joined by +"),
+           to.add_option("--gpus-per-node", gpus_per_node,
+                         "devices on each node: 8, 1+3, or 8x32 for 32 nodes of 8; default: one node of all"),
+           to.add_option("--program", program,
+                         "flags of Megatron-LM that change memory, as attention-backend=flash,deterministic-mode")};
+  }
+
+  /// Prints the memory of each rank. @returns false if the request is for one device
+  [[nodiscard]] bool answer(const cli::StepRequest& request) const {
+    std::optional<Device> device;
+    if (!request.device.empty()) device = request.device_file.catalogue_for(request.device).find(request.device);
+    const auto report = report_ranks(request.workload(), parallel, gpus_per_node, program, device);
+    if (!report) return false;
+    if (request.layers || !request.ops.empty() || !request.tables.empty()) {
+      throw InputError("--layers, --ops and --tables are for one device");
+    }
+    if (request.json) {
+      fmt::print("{}\n", dumped(cli::to_json(*report), 2));
+    } else {
+      cli::print_text(*report);
+    }
+    return true;
+  }
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
   cli::Program program("inspect", "Counts operators, FLOPs, bytes and memory of a training step of a network.",
                        "perfpred-inspect --network resnet50 --batch-size 32 --device T4");
   cli::StepRequest request;
+  RankOptions ranks;
   std::string file, layer;
   request.add_to(program, true);
+  ranks.add_to(program);
   CLI::Option* network = program.get_option("--network");
   program.add_option("--step", file, "a step that perfpred.capture recorded")
       ->excludes(network)
@@ -77,8 +113,13 @@ int main(int argc, char** argv) {
       ->excludes(program.get_option("--step"));
   cli::add_graphs_options(program);
   return program.run(argc, argv, [&] {
-    if (!layer.empty()) return inspect_layer(layer, request);
+    if (!layer.empty()) {
+      cli::refuse(ranks.all, "--network");
+      return inspect_layer(layer, request);
+    }
     const bool named = !request.network().empty();
+    if (!named) cli::refuse(ranks.all, "--network");
+    if (named && ranks.answer(request)) return;
     if (!named && file.empty() && request.tables.empty()) throw InputError("--network is missing");
     std::optional<NetworkSteps> own;
     Precision precision = request.precision();

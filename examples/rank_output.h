@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What perfpred-inspect prints of the ranks of a training over several devices.
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "text/json.h"
+#include "tools/rank_report.h"
+#include "tools/terminal_text.h"
+
+namespace perfpred::cli {
+
+inline constexpr std::array<std::pair<std::string_view, PartKind>, 5> part_kinds = {
+    {{"parameters", PartKind::parameters},
+     {"gradients", PartKind::gradients},
+     {"optimizer", PartKind::optimizer},
+     {"activations", PartKind::activations},
+     {"workspace", PartKind::workspace}}};
+
+inline nlohmann::json bound_json(const MemoryBound& bound) { return {{"p50", bound.p50}, {"upper", bound.upper}}; }
+
+inline nlohmann::json to_json(const RankReport& report) {
+  using nlohmann::json;
+  json ranks = json::array();
+  for (const RankMemory& rank : report.ranks) {
+    json parts = json::object();
+    for (const RankPart& part : rank.parts) parts[std::string(part.name)] = static_cast<std::int64_t>(part.bytes);
+    ranks.push_back({{"stage", rank.stage},
+                     {"tp", rank.tp},
+                     {"ep", rank.ep},
+                     {"tensors", bound_json(rank.tensors)},
+                     {"parts", parts}});
+  }
+  const RankMemory& most = fullest(report.ranks);
+  json memory = {{"rank", {{"stage", most.stage}, {"tp", most.tp}, {"ep", most.ep}}},
+                 {"tensors", bound_json(most.tensors)},
+                 {"peak_bytes", most.tensors.p50}};
+  for (const auto& [name, kind] : part_kinds) memory[std::string(name)] = bytes_of(most, kind);
+  return {{"network", report.network},
+          {"batch_size", report.micro_batch},
+          {"accumulate", report.micro_batches},
+          {"parallel", report.layout.text()},
+          {"gpus_per_node", report.placement.text()},
+          {"ranks", ranks},
+          {"memory", memory}};
+}
+
+inline void print_text(const RankReport& report) {
+  fmt::print("{}, {} on {} devices ({}), micro-batches of {}, {} an update\n\n", report.network, report.layout.text(),
+             report.placement.devices(), report.placement.text(), report.micro_batch, report.micro_batches);
+  std::string head = fmt::format("  {:<6}", "stage");
+  for (const auto& [name, kind] : part_kinds) head += fmt::format(" {:>12}", name);
+  fmt::print("{}\n", in_bold(fmt::format("{} {:>12} {:>12}", head, "MB", "upper MB")));
+  const auto megabytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
+  for (const RankMemory& rank : report.ranks) {
+    fmt::print("  {:<6}", rank.stage);
+    for (const auto& [name, kind] : part_kinds) fmt::print(" {:>12.1f}", megabytes(bytes_of(rank, kind)));
+    fmt::print(" {:>12.1f} {:>12.1f}\n", megabytes(rank.tensors.p50), megabytes(rank.tensors.upper));
+  }
+  const RankMemory& most = fullest(report.ranks);
+  fmt::print("\nmemory {:.1f} MB of tensors at the peak of the fullest rank, of stage {}; at most {:.1f} MB\n",
+             megabytes(most.tensors.p50), most.stage, megabytes(most.tensors.upper));
+}
+
+}  // namespace perfpred::cli
