@@ -192,9 +192,9 @@ TEST(Layout, NoRoomOfCoreIncludesALaterOne) {
 /// Definitions that wait for their functions to move; a test fails where one of them is gone.
 const std::set<std::string> strayed_definitions = {
     "build_network in workload/workload.cpp, declared in network/layers.h",
-    "Workload::graph in step/op_graph.cpp, declared in perfpred/workload.h",
-    "Workload::params in step/op_graph.cpp, declared in perfpred/workload.h",
-    "Workload::steps_per_epoch in step/op_graph.cpp, declared in perfpred/workload.h"};
+    "Workload::graph in step/program.cpp, declared in perfpred/workload.h",
+    "Workload::params in step/program.cpp, declared in perfpred/workload.h",
+    "Workload::steps_per_epoch in step/program.cpp, declared in perfpred/workload.h"};
 
 TEST(Layout, NoRoomOfTorchIncludesALaterOne) {
   auto sources = house().sources();
