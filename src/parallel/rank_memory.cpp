@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <optional>
 #include <string>
 
 #include "parallel/divisors.h"
@@ -26,6 +26,21 @@ constexpr double imbalance = 1.09, rest_bytes = 14 * mib;
 /// Bounds that hold for 96.5 % of Megatron's CI rows of the same kind, networks without and with experts; and for what
 /// they do not cover, where whole families were left out.
 constexpr double bound_dense = 1.06, bound_experts = 1.11, bound_unseen = 1.12;
+
+/// Of an optimizer's state, beside the parameters in fp32, for each parameter; nothing if that is not known.
+std::optional<double> state_bytes(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::adam:
+    case Optimizer::adamw:
+      return 8;
+    case Optimizer::momentum:
+      return 4;
+    case Optimizer::sgd:
+      return 0;
+    default:
+      return std::nullopt;
+  }
+}
 
 AttentionKernel usual_attention(const RankRequest& request) {
   const MegatronProgram& program = request.program;
@@ -110,14 +125,12 @@ class StageAccount {
     const double of_experts =
         number(layout_.devices()) / number(layout_.pp * layout_.ep * layout_.etp) / number(program_.instances);
     const double own = shares ? dense / replicas + experts / std::max(1.0, of_experts) : dense + experts;
-    const double all = dense + experts, state = request_.optimizer == Optimizer::sgd        ? 0
-                                                : request_.optimizer == Optimizer::momentum ? 4
-                                                                                            : 8;
+    const double all = dense + experts;
     add("parameters", PartKind::parameters, s_.element * all);
     // megatron/core/distributed/param_and_grad_buffer.py; megatron/training/arguments.py forces fp32 on for bf16.
     add("gradients", PartKind::gradients, (gradients_are_half() ? 2 : 4) * all);
     if (request_.precision != Precision::fp32) add("master_weights", PartKind::optimizer, 4 * own);
-    add("optimizer_states", PartKind::optimizer, state * own);
+    add("optimizer_states", PartKind::optimizer, state_bytes(request_.optimizer).value() * own);
     main_gradients_ = gradients_are_half() ? 4 * own : 0;
   }
 
@@ -234,15 +247,12 @@ void refuse_unknown(const RankRequest& request) {
     refuse(fmt::format("parallel {}: of what replicas share, only ddp and zero1 are known", to_string(sharding)));
   }
   const Precision precision = request.precision;
-  constexpr std::array known_precisions = {Precision::fp32, Precision::bf16, Precision::fp16};
-  if (std::ranges::find(known_precisions, precision) == known_precisions.end()) {
+  if (precision != Precision::fp32 && precision != Precision::bf16 && precision != Precision::fp16) {
     refuse(fmt::format("precision {}: only fp32, bf16 and fp16 are known", to_string(precision)));
   }
   if (request.program.fp8 && precision == Precision::fp32) refuse("fp8 with precision fp32");
-  const Optimizer optimizer = request.optimizer;
-  constexpr std::array known_optimizers = {Optimizer::adam, Optimizer::adamw, Optimizer::sgd, Optimizer::momentum};
-  if (std::ranges::find(known_optimizers, optimizer) == known_optimizers.end()) {
-    refuse(fmt::format("optimizer {}: only adam, adamw, sgd and momentum are known", to_string(optimizer)));
+  if (!state_bytes(request.optimizer)) {
+    refuse(fmt::format("optimizer {}: only adam, adamw, sgd and momentum are known", to_string(request.optimizer)));
   }
 }
 
