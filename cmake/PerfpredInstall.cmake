@@ -32,6 +32,8 @@ endif()
 get_property(programs GLOBAL PROPERTY PERFPRED_PROGRAMS)
 if(programs)
   install(TARGETS ${programs})
+  get_property(links GLOBAL PROPERTY PERFPRED_PROGRAM_LINKS)
+  install(PROGRAMS ${links} TYPE BIN)  # as links
   if(TARGET perfpred_pages)
     install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR} OPTIONAL)
   endif()

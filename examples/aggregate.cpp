@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-aggregate: runs.csv, logs of runs, or logs that other software wrote, to runs_agg.csv.
-#include <fmt/format.h>
 #include <perfpred/aggregator.h>
 #include <perfpred/training_log.h>
 
@@ -16,12 +15,12 @@
 #include "tools/aggregate_answer.h"
 #include "workload_options.h"
 
+namespace perfpred::cli {
 namespace {
 
-using namespace perfpred;
-struct Options {
+struct AggregateOptions {
   AggregateInputs inputs;
-  cli::WorkloadOptions workload;
+  WorkloadOptions workload;
   std::string out, rejected;
   bool json = false;
 };
@@ -30,7 +29,7 @@ struct Options {
 void report(const Aggregator& aggregator, const std::vector<AggregateRow>& rows) {
   std::map<std::string, std::size_t> by_reason;
   aggregator.for_each_rejected([&by_reason](const RejectedRun& run) { ++by_reason[run.reason]; });
-  fmt::print(stderr, "{} runs, {} rows, {}\n", aggregator.runs(), rows.size(), cli::summary(by_reason));
+  fmt::print(stderr, "{} runs, {} rows, {}\n", aggregator.runs(), rows.size(), summary(by_reason));
   const auto unstable =
       std::count_if(rows.begin(), rows.end(), [](const AggregateRow& row) { return row.flags.unstable; });
   if (unstable != 0) {
@@ -39,10 +38,10 @@ void report(const Aggregator& aggregator, const std::vector<AggregateRow>& rows)
 }
 
 /// Options that say of a run what its log does not.
-void add_facts(cli::Program& program, Options& options, CLI::Option* from) {
+void add_facts(Program& program, AggregateOptions& options, CLI::Option* from) {
   options.workload.add_to(program);
   program.add_option("--params", options.inputs.facts.params, "trainable parameters of a network of your own")
-      ->check(cli::positive());
+      ->check(positive());
   program.add_option("--env", options.inputs.facts.env, "free tag of the runs");
   program.add_option_function<std::string>(
       "--counted",
@@ -57,10 +56,9 @@ void add_facts(cli::Program& program, Options& options, CLI::Option* from) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  cli::Program program("aggregate", "Turns measured runs into one row per workload.",
-                       "perfpred-aggregate --runs runs.csv --out runs_agg.csv --rejected rejected.csv");
-  Options options;
+int aggregate_command(int argc, char** argv) {
+  Program program("aggregate", "perfpred-aggregate --runs runs.csv --out runs_agg.csv --rejected rejected.csv");
+  AggregateOptions options;
   auto* runs = program.add_option("--runs", options.inputs.runs, "Runs to aggregate (repeated)")->type_name("runs.csv");
   program.add_option("--logs", options.inputs.logs, "Take the rows from the logs in a folder instead")
       ->type_name("DIR")
@@ -103,3 +101,5 @@ int main(int argc, char** argv) {
     }
   });
 }
+
+}  // namespace perfpred::cli

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-bench-layers: times layers alone, one row of layers.csv for each.
 #include <fmt/chrono.h>
-#include <fmt/format.h>
 
 #include <ctime>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -13,15 +11,12 @@
 #include "optime/layers/layer_sampler.h"
 #include "optime/layers/prenet_table.h"
 #include "progress.h"
-#include "text/files.h"
-#include "text/json.h"
 #include "torch/layers/layer_bench.h"
 
+namespace perfpred::cli {
 namespace {
 
-using namespace perfpred;
-
-struct Request {
+struct BenchRequest {
   std::vector<std::string> types = {"conv2d",    "linear",    "rnn",         "attention",
                                     "embedding", "layernorm", "rmsnorm",     "positional_encoding",
                                     "batchnorm", "pooling",   "elementwise", "softmax"};
@@ -34,9 +29,9 @@ struct Request {
   bool json = false;
   CLI::Option *optimizer_option = nullptr, *first_layer_option = nullptr;
 
-  void add_to(cli::Program& program) {
+  void add_to(Program& program) {
     program.add_option("--layer", types, "types, joined by commas (default: all)")->delimiter(',');
-    program.add_option("--num", count, "layers of each type")->capture_default_str()->check(cli::positive());
+    program.add_option("--num", count, "layers of each type")->capture_default_str()->check(positive());
     program
         .add_option("--shapes", shapes, "uniform, log (uniform in the logarithm), or zoo: layers of the zoo's networks")
         ->capture_default_str();
@@ -59,13 +54,13 @@ struct Request {
                                           "no gradient of the input, as in a network's first layer");
     program.add_option("--iter-warmup", timing.warmup, "steps before the first sample")
         ->capture_default_str()
-        ->check(cli::not_negative());
+        ->check(not_negative());
     program
         .add_option("--iter-benchmark", timing.steps, "steps of a sampling (default: until the median is known to 1 %)")
-        ->check(cli::positive());
+        ->check(positive());
     program.add_option("--repetitions", timing.repetitions, "samplings of a layer; the middle one counts")
         ->capture_default_str()
-        ->check(cli::positive());
+        ->check(positive());
     program.add_option("--device", device, "auto, cpu, cuda, cuda:1")->capture_default_str();
     program.add_option("--seed", sampler.seed, "of the shapes, weights and inputs")->capture_default_str();
     program.add_option("--out", out, "rows are appended here; layers that it holds are not timed again")
@@ -81,7 +76,7 @@ struct Request {
     if (!sampler.networks.empty() && sampler.shapes != LayerShapes::zoo) {
       throw InputError("--network goes with --shapes zoo");
     }
-    if (sampler.backprop_share == 0) cli::refuse({optimizer_option, first_layer_option}, "layers with a backward");
+    if (sampler.backprop_share == 0) refuse({optimizer_option, first_layer_option}, "layers with a backward");
     sampler.optimizers.clear();
     sampler.precisions.clear();
     for (const std::string& name : optimizers) sampler.optimizers.push_back(parse_optimizer(name));
@@ -111,27 +106,29 @@ void write_prenet(const std::string& table, const std::string& folder) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  cli::begin_measuring(argv);
-  cli::Program program("bench-layers", "Times layers alone: forward, backward and update.",
-                       "perfpred-bench-layers --layer conv2d,linear --num 100 --shapes log --out layers.csv");
-  Request request;
+int bench_layers_command(int argc, char** argv) {
+  Program program("bench-layers",
+                  "perfpred-bench-layers --layer conv2d,linear --num 100 --shapes log --out layers.csv");
+  BenchRequest request;
   request.add_to(program);
   return program.run(argc, argv, [&] {
+    begin_measuring(argv);
     request.timing.seed = request.sampler.seed;
     const std::vector<LayerCase> layers = request.layers();
-    cli::stop_on_signals();
-    const auto show = cli::counted_progress_on_terminal("layers");
+    stop_on_signals();
+    const auto show = counted_progress_on_terminal("layers");
     const LayerBenchResult result = bench_layers(
         layers, request.device, request.timing, request.out,
         [&](std::size_t finished, std::size_t total, const LayerRow&) {
           if (show) show(finished, total);
         },
-        cli::interrupted);
+        interrupted);
     fmt::print(stderr, "{} measured ({} of them disturbed), {} there already, {} out of memory, {} failed\n",
                result.done, result.untrusted, result.found, result.oom, result.failed);
     if (!request.prenet_dir.empty()) write_prenet(request.out, request.prenet_dir);
     if (request.json) print_json(result);
-    if (cli::interrupted()) throw Error("interrupted");
+    if (interrupted()) throw Error("interrupted");
   });
 }
+
+}  // namespace perfpred::cli

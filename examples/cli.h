@@ -28,6 +28,7 @@
 #include "text/nearest_name.h"
 #include "text/parse.h"
 #include "text/several_devices.h"
+#include "tools/commands.h"
 
 namespace perfpred::cli {
 
@@ -64,11 +65,12 @@ inline void refuse(const std::vector<CLI::Option*>& options, const std::string& 
   }
 }
 
-/// A program `perfpred-<name>` with --help (ending in an example) and --version.
+/// A program `perfpred-<name>` with --help (ending in an example) and --version. src/tools/commands.cpp says what it
+/// does.
 class Program : public CLI::App {
  public:
-  Program(const std::string& name, const std::string& description, const std::string& example)
-      : CLI::App(description, "perfpred-" + name), example_(example) {
+  Program(const std::string& name, const std::string& example)
+      : CLI::App(std::string(command_named(name).does), "perfpred-" + name), example_(example) {
     set_version_flag("--version", std::string("perfpred-") + name + " " + PERFPRED_VERSION);
     footer("Example:\n  " + example);
     get_formatter()->column_width(34);

@@ -3,11 +3,8 @@
 #include <perfpred/run.h>
 #include <perfpred/torch/collector.h>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 #include <vector>
@@ -22,12 +19,11 @@
 #include "workload/workload_labels.h"
 #include "workload_options.h"
 
+namespace perfpred::cli {
 namespace {
 
-using namespace perfpred;
-
 void show(const CollectProgress& at) {
-  if (!cli::is_watched()) return;
+  if (!is_watched()) return;
   const Run& run = at.run;
   const Workload& w = run.workload;
   std::string what(w.network.family());
@@ -39,7 +35,7 @@ void show(const CollectProgress& at) {
   if (run.test_acc) how += fmt::format(", accuracy {:.3f}", *run.test_acc);
   if (!run.note.empty()) how += " (" + run.note + ")";
   fmt::print(stderr, "[{}/{}] {} batch {} {}: {}; {} to go\n", at.finished, at.total, what, w.batch_size,
-             to_string(w.precision), how, cli::clock_text(at.eta_sec));
+             to_string(w.precision), how, clock_text(at.eta_sec));
 }
 
 const char* meaning(Precision precision) {
@@ -76,18 +72,18 @@ void summarise(const CollectResult& result) {
   }
 }
 
-struct Request {
+struct CollectRequest {
   CollectOptions options;
-  cli::WorkloadOptions asked;
+  WorkloadOptions asked;
   std::string configs, timing = "epochs", train_images = "50000", model;
   std::size_t suggested = 0;
   bool json = false;
   const CLI::Option *epochs_option = nullptr, *batch_option = nullptr, *images_option = nullptr;
 
-  void add_to(cli::Program& program) {
+  void add_to(Program& program) {
     asked.add_lists_to(program, {"train_images", "device", "threads"});
     batch_option = program.get_option("--batch-size");
-    cli::add_graphs_options(program);
+    add_graphs_options(program);
     options.runs_csv = "runs.csv";
     options.log_dir = "logs";
     program.add_option(
@@ -105,7 +101,7 @@ struct Request {
     program.add_option("--data", options.data, "CIFAR-10: its archive, or a folder (default: generated images)");
     program.add_option("--env", options.env, "a tag for the rows");
     program.add_option("--seed", options.seed, "of data, weights and the order of the sweep (default 0)");
-    cli::takes_seconds(
+    takes_seconds(
         program.add_option("--time-limit-sec", options.time_limit_sec, "begin no run that would probably end later"));
     program.add_option("--out", options.runs_csv, "rows are appended here (default runs.csv)");
     program.lets_overwrite("--configs", "--out");
@@ -115,7 +111,7 @@ struct Request {
         program
             .add_option("--suggest", suggested,
                         "measure only so many of the configurations that are left: those that teach most per second")
-            ->check(cli::positive());
+            ->check(positive());
     program.add_option("--model", model, "model file to suggest for (default: nothing is known yet)")->needs(suggest);
   }
 
@@ -142,13 +138,12 @@ void print_json(const CollectResult& result) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  cli::begin_measuring(argv);
-  cli::Program program("collect", "Measures training runs on this machine and records them.",
-                       "perfpred-collect --depth 2,3 --base-filters 16,32 --batch-size 64,128 --out runs.csv");
-  Request request;
+int collect_command(int argc, char** argv) {
+  Program program("collect", "perfpred-collect --depth 2,3 --base-filters 16,32 --batch-size 64,128 --out runs.csv");
+  CollectRequest request;
   request.add_to(program);
   return program.run(argc, argv, [&] {
+    begin_measuring(argv);
     request.options.timing = request.timing == "steps" ? Timing::steps : Timing::epochs;
     if (request.options.timing == Timing::steps && !request.epochs_option->empty()) {
       throw InputError("--epochs goes with --timing epochs: --timing steps trains no whole epoch");
@@ -156,10 +151,12 @@ int main(int argc, char** argv) {
     std::vector<Workload> workloads = request.workloads();
     Collector collector(request.options);
     if (request.suggested > 0) workloads = suggested_runs(collector, workloads, request.model, request.suggested);
-    cli::stop_on_signals();
-    const CollectResult result = collector.collect(workloads, show, cli::interrupted);
+    stop_on_signals();
+    const CollectResult result = collector.collect(workloads, show, interrupted);
     if (request.json) print_json(result);
     summarise(result);
-    if (cli::interrupted()) throw Error("interrupted");
+    if (interrupted()) throw Error("interrupted");
   });
 }
+
+}  // namespace perfpred::cli

@@ -4,8 +4,6 @@
 #include <perfpred/device.h>
 #include <perfpred/time_regressor.h>
 
-#include <fmt/format.h>
-
 #include <cerrno>
 #include <span>
 #include <string>

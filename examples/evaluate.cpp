@@ -7,7 +7,6 @@
 #include <map>
 
 #include "cli.h"
-#include "enable_kinds.h"
 #include "evaluate/curve.h"
 #include "evaluate/protocol.h"
 #include "graphs_option.h"
@@ -19,12 +18,10 @@
 #include "rejected_output.h"
 #include "scaling_evaluation_output.h"
 #include "text/enum_names.h"
-#include "text/json.h"
 #include "tools/aggregate_answer.h"
 #include "tools/predictions_file.h"
 
-using namespace perfpred;
-
+namespace perfpred::cli {
 namespace {
 
 nlohmann::json to_json(const Evaluation& evaluation, const std::vector<NamedMetrics>& baselines, std::size_t seen,
@@ -39,11 +36,11 @@ nlohmann::json to_json(const Evaluation& evaluation, const std::vector<NamedMetr
 }
 
 void print(const std::string& name, const Evaluation& evaluation, const std::vector<NamedMetrics>& baselines) {
-  cli::print_metrics_header();
-  cli::print_metrics(name, evaluation.metrics);
-  for (const NamedMetrics& baseline : baselines) cli::print_metrics(baseline.name, baseline.metrics);
-  fmt::print("90 % interval: covers {} %, median width {} % of p50\n", cli::cell(evaluation.coverage90, 100, 1),
-             cli::cell(evaluation.width90_median, 100, 1));
+  print_metrics_header();
+  print_metrics(name, evaluation.metrics);
+  for (const NamedMetrics& baseline : baselines) print_metrics(baseline.name, baseline.metrics);
+  fmt::print("90 % interval: covers {} %, median width {} % of p50\n", cell(evaluation.coverage90, 100, 1),
+             cell(evaluation.width90_median, 100, 1));
 }
 
 void print_curve(const std::vector<CurvePoint>& curve, bool json) {
@@ -68,7 +65,8 @@ void print_curve(const std::vector<CurvePoint>& curve, bool json) {
 }
 
 /// Refuses options of another protocol.
-void refuse(const std::vector<CLI::Option*>& options, const std::string& of, const std::string& protocol) {
+void refuse_other_protocol(const std::vector<CLI::Option*>& options, const std::string& of,
+                           const std::string& protocol) {
   if (of == protocol) return;
   for (const CLI::Option* option : options) {
     if (!option->empty()) {
@@ -77,21 +75,21 @@ void refuse(const std::vector<CLI::Option*>& options, const std::string& of, con
   }
 }
 
-struct Options {
+struct EvaluateOptions {
   std::string model_file, measured, out, runs_agg, protocol;
   FitOptions fit;
   ProtocolOptions folds;
   std::vector<std::size_t> sizes = {10, 20, 40, 80};
   int subsets = 30;
-  cli::OpEvaluationOptions ops;
-  cli::LayerStudyOption layers;
-  cli::ScalingEvaluationOptions scaling;
-  cli::PriorOption prior;
+  OpEvaluationOptions ops;
+  LayerStudyOption layers;
+  ScalingEvaluationOptions scaling;
+  PriorOption prior;
   bool json = false;
   CLI::Option *seed_option, *sizes_option, *out_option;
   std::vector<CLI::Option*> of_graphs, of_prior, of_kfold, of_curve, of_lono;
 
-  explicit Options(cli::Program& program) {
+  explicit EvaluateOptions(Program& program) {
     CLI::Option* model_option = program.add_option("--model", model_file, "model file");
     program.add_option("--measured", measured, "measured rows to score the model on")->needs(model_option);
     out_option =
@@ -103,7 +101,7 @@ struct Options {
     layers.add_to(program, {model_option, rows_option});
     scaling.add_to(program, {model_option, rows_option, program.get_option("--ops-dir"),
                              program.get_option("--steps-train"), program.get_option("--layers")});
-    of_graphs = cli::add_graphs_options(program);
+    of_graphs = add_graphs_options(program);
     program.add_option(
         "--protocol", protocol,
         "kfold, loao, lodo, lowo, lono or curve; of --ops-dir: seen or device; of --steps-train: device, lono (a "
@@ -116,7 +114,7 @@ struct Options {
                 program.add_option("--subsets", subsets,
                                    "curve: random subsets of each size, and as many series of suggested rows")};
     of_lono = {program.add_option("--own-rows", folds.own_rows, "lono: workloads of the network that are fitted on")
-                   ->check(cli::not_negative())};
+                   ->check(not_negative())};
     of_prior = prior.add_to(program);
     for (CLI::Option* option : {of_kfold[0], of_kfold[1], of_curve[0], of_curve[1], of_lono[0]}) {
       option->capture_default_str()->needs(rows_option);
@@ -126,32 +124,32 @@ struct Options {
   }
 };
 
-void evaluate_ops(const Options& given) {
+void evaluate_ops(const EvaluateOptions& given) {
   if (!given.out.empty()) throw InputError("--out is for --measured and --runs-agg");
-  cli::refuse({given.of_prior[0]}, "--measured and --runs-agg");
-  if (given.ops.of_operators()) cli::refuse({given.of_prior[1]}, "--measured, --runs-agg and --steps-train");
-  if (given.ops.of_operators()) cli::refuse(given.of_graphs, "--measured, --runs-agg and --steps-train");
+  refuse({given.of_prior[0]}, "--measured and --runs-agg");
+  if (given.ops.of_operators()) refuse({given.of_prior[1]}, "--measured, --runs-agg and --steps-train");
+  if (given.ops.of_operators()) refuse(given.of_graphs, "--measured, --runs-agg and --steps-train");
   if (!given.seed_option->empty() && !given.ops.draws_a_probe()) throw InputError("--seed requires --probe-rows");
   given.ops.answer(given.protocol, given.prior.device_file.catalogue(), given.folds.seed, given.json);
 }
 
-void evaluate_scaling(const Options& given) {
-  cli::refuse(given.of_prior, "--measured, --runs-agg and --steps-train");
-  cli::refuse(given.of_graphs, "--measured, --runs-agg and --steps-train");
-  cli::refuse({given.seed_option, given.out_option}, "--runs-agg");
+void judge_scaling(const EvaluateOptions& given) {
+  refuse(given.of_prior, "--measured, --runs-agg and --steps-train");
+  refuse(given.of_graphs, "--measured, --runs-agg and --steps-train");
+  refuse({given.seed_option, given.out_option}, "--runs-agg");
   given.scaling.answer(given.protocol, given.ops.probe_rows(), given.json);
 }
 
-void evaluate_model(const Options& given) {
+void evaluate_model(const EvaluateOptions& given) {
   if (!given.seed_option->empty()) throw InputError("--seed requires --runs-agg");
   if (!given.protocol.empty()) throw InputError("--protocol fits anew; it goes without --model");
   if (given.measured.empty()) throw InputError("--measured is missing");
   if (!given.prior.path.empty()) throw InputError("--prior requires --runs-agg");
   TimeRegressor model = TimeRegressor::load(given.model_file, given.prior.device_file.catalogue());
   std::vector<RejectedRun> left_out;
-  const std::vector<AggregateRow> rows = cli::usable_rows(given.measured, left_out);
+  const std::vector<AggregateRow> rows = usable_rows(given.measured, left_out);
   const std::size_t seen = rows_fitted_on(model, rows);
-  for (const AggregateRow& row : rows) cli::give_rates(model, row.workload);
+  for (const AggregateRow& row : rows) give_rates(model, row.workload);
   const std::vector<Prediction> predictions = predict_rows(model, rows);
   const Evaluation evaluation = evaluate(rows, predictions);
   const std::map<std::string, std::size_t> outside = rows_outside(rows, predictions);
@@ -176,19 +174,20 @@ void evaluate_model(const Options& given) {
 }
 
 /// On default sizes, those that the table has rows for.
-void show_curve(const Options& given, const FitOptions& fit, const ProtocolOptions& folds) {
+void show_curve(const EvaluateOptions& given, const FitOptions& fit, const ProtocolOptions& folds) {
   if (!given.out.empty()) throw InputError("--out: a curve has no predictions to write");
   std::vector<RejectedRun> left_out;
-  const std::vector<AggregateRow> rows = cli::usable_rows(given.runs_agg, left_out);
+  const std::vector<AggregateRow> rows = usable_rows(given.runs_agg, left_out);
   std::vector<std::size_t> sizes = given.sizes;
   if (given.sizes_option->empty())
     std::erase_if(sizes, [n = timed(rows).size()](std::size_t size) { return size >= n; });
   print_curve(evaluate_curve(rows, sizes, given.subsets, fit, folds), given.json);
 }
 
-void show_protocol(const Options& given, Protocol protocol, const FitOptions& fit, const ProtocolOptions& folds) {
+void show_protocol(const EvaluateOptions& given, Protocol protocol, const FitOptions& fit,
+                   const ProtocolOptions& folds) {
   std::vector<RejectedRun> left_out;
-  const std::vector<AggregateRow> rows = cli::usable_rows(given.runs_agg, left_out);
+  const std::vector<AggregateRow> rows = usable_rows(given.runs_agg, left_out);
   const ProtocolEvaluation result = evaluate_protocol(rows, protocol, fit, folds);
   if (!given.out.empty()) write_predictions(given.out, result.scored, result.predictions);
   if (given.json) {
@@ -207,12 +206,12 @@ void show_protocol(const Options& given, Protocol protocol, const FitOptions& fi
   if (protocol == Protocol::kfold) return;
   for (const FoldEvaluation& fold : result.folds) {
     fmt::print("  without {:<26} {:>4} rows  MAPE {:>6} %  covered {:>6} %\n", fold.left_out, fold.n,
-               cli::cell(fold.time.mape, 100, 2), cli::cell(fold.coverage90, 100, 1));
+               cell(fold.time.mape, 100, 2), cell(fold.coverage90, 100, 1));
   }
 }
 
 /// Fits a kind anew, by leaving rows out.
-void evaluate_kind(const Options& given) {
+void evaluate_kind(const EvaluateOptions& given) {
   if (given.runs_agg.empty())
     throw InputError(
         "give --model and --measured, or --runs-agg, --ops-dir, --steps-train, --layers or --scaling-train");
@@ -221,14 +220,14 @@ void evaluate_kind(const Options& given) {
   if (!protocol && given.protocol != "curve") {
     throw InputError("--protocol is not one of kfold, loao, lodo, lowo, lono, curve");
   }
-  refuse(given.of_lono, "lono", given.protocol);
-  refuse(given.of_kfold, "kfold", given.protocol);
-  refuse(given.of_curve, "curve", given.protocol);
+  refuse_other_protocol(given.of_lono, "lono", given.protocol);
+  refuse_other_protocol(given.of_kfold, "kfold", given.protocol);
+  refuse_other_protocol(given.of_curve, "curve", given.protocol);
   FitOptions fit = given.fit;
   ProtocolOptions folds = given.folds;
   fit.seed = folds.seed;
   given.prior.set(fit);
-  folds.progress = cli::counted_progress_on_terminal("fitting");
+  folds.progress = counted_progress_on_terminal("fitting");
   if (protocol) {
     show_protocol(given, *protocol, fit, folds);
   } else {
@@ -238,19 +237,18 @@ void evaluate_kind(const Options& given) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  cli::Program program("evaluate", "Judges a model on measured rows, or a kind of model by leaving rows out.",
-                       "perfpred-evaluate --runs-agg runs_agg.csv --protocol kfold --folds 5 --repeats 20");
-  Options given(program);
+int evaluate_command(int argc, char** argv) {
+  Program program("evaluate", "perfpred-evaluate --runs-agg runs_agg.csv --protocol kfold --folds 5 --repeats 20");
+  EvaluateOptions given(program);
   return program.run(argc, argv, [&] {
-    cli::enable_kinds();
+    enable_kinds(given.fit.kind, argv);
     if (!given.ops.given() && !given.scaling.given())
-      cli::refuse({given.ops.probe_option()}, "--ops-dir and --scaling-train");
+      refuse({given.ops.probe_option()}, "--ops-dir and --scaling-train");
     if (given.layers.given()) {
       if (!given.protocol.empty() || !given.out.empty()) throw InputError("--layers goes without --protocol and --out");
       given.layers.show(given.prior.device_file.catalogue(), given.folds.seed, given.json);
     } else if (given.scaling.given()) {
-      evaluate_scaling(given);
+      judge_scaling(given);
     } else if (given.ops.given()) {
       evaluate_ops(given);
     } else if (!given.model_file.empty()) {
@@ -260,3 +258,5 @@ int main(int argc, char** argv) {
     }
   });
 }
+
+}  // namespace perfpred::cli

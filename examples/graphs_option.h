@@ -5,8 +5,6 @@
 #include <perfpred/op_rule_registry.h>
 #include <perfpred/step_file.h>
 
-#include <fmt/format.h>
-
 #include <string>
 #include <vector>
 

@@ -13,12 +13,11 @@
 #include "step_request.h"
 #include "tools/layer_answer.h"
 
-using namespace perfpred;
-
+namespace perfpred::cli {
 namespace {
 
 /// The steps in a step file. The request gets the batch size that was captured.
-NetworkSteps steps_of_file(const StepFile& file, cli::StepRequest& request) {
+NetworkSteps steps_of_file(const StepFile& file, StepRequest& request) {
   for (const SweptField& field : request.fields.fields()) {
     throw InputError(fmt::format("{} is for --network: a step file has its own", option_of(field.name)));
   }
@@ -28,7 +27,7 @@ NetworkSteps steps_of_file(const StepFile& file, cli::StepRequest& request) {
 }
 
 /// What a layer's step holds; on a device, as it executes it.
-void inspect_layer(const std::string& text, const cli::StepRequest& request) {
+void inspect_layer(const std::string& text, const StepRequest& request) {
   if (!request.inputs.empty()) throw InputError("--input is for --network: a layer's text has its sizes");
   if (!request.ops.empty() || !request.tables.empty()) throw InputError("--ops and --tables are for --network");
   LayerCase layer = asked_layer(text, request.fields.fields());
@@ -39,16 +38,16 @@ void inspect_layer(const std::string& text, const cli::StepRequest& request) {
   const LayerWork work = layer_work(layer, device ? device->kind : DeviceKind::other);
   if (!request.json) {
     fmt::print("{}, batch size {}, {} parameters\n\n", layer_text(layer), layer.batch_size, work.params);
-    cli::print_totals_header();
-    for (const auto& [phase, totals] : work.phases) cli::print_totals(to_string(phase), totals);
-    cli::print_totals("total", work.totals);
+    print_totals_header();
+    for (const auto& [phase, totals] : work.phases) print_totals(to_string(phase), totals);
+    print_totals("total", work.totals);
     fmt::print("\n");
-    for (const auto& [name, totals] : work.kinds) cli::print_totals(name, totals);
+    for (const auto& [name, totals] : work.kinds) print_totals(name, totals);
     return;
   }
   nlohmann::json phases = nlohmann::json::object(), kinds = nlohmann::json::object();
-  for (const auto& [phase, totals] : work.phases) phases[std::string(to_string(phase))] = cli::to_json(totals);
-  for (const auto& [name, totals] : work.kinds) kinds[name] = cli::to_json(totals);
+  for (const auto& [phase, totals] : work.phases) phases[std::string(to_string(phase))] = to_json(totals);
+  for (const auto& [name, totals] : work.kinds) kinds[name] = to_json(totals);
   fmt::print("{}\n", dumped(nlohmann::json{{"layer", layer_text(layer)},
                                            {"batch_size", layer.batch_size},
                                            {"params", work.params},
@@ -67,7 +66,7 @@ struct RankOptions {
   std::string parallel = "ddp", gpus_per_node, program;
   std::vector<CLI::Option*> all;
 
-  void add_to(cli::Program& to) {
+  void add_to(Program& to) {
     all = {to.add_option("--parallel", parallel,
                          "how devices share a transformer's training: ddp, zero1, tp=2,pp=4,sp=1, or joined by +"),
            to.add_option("--gpus-per-node", gpus_per_node,
@@ -77,7 +76,7 @@ struct RankOptions {
   }
 
   /// Prints the memory of each rank. @returns false if the request is for one device
-  [[nodiscard]] bool answer(const cli::StepRequest& request) const {
+  [[nodiscard]] bool answer(const StepRequest& request) const {
     std::optional<Device> device;
     if (!request.device.empty()) device = request.device_file.catalogue_for(request.device).find(request.device);
     const auto report = report_ranks(request.workload(), parallel, gpus_per_node, program, device);
@@ -86,9 +85,9 @@ struct RankOptions {
       throw InputError("--layers, --ops and --tables are for one device");
     }
     if (request.json) {
-      fmt::print("{}\n", dumped(cli::to_json(*report), 2));
+      fmt::print("{}\n", dumped(to_json(*report), 2));
     } else {
-      cli::print_text(*report);
+      print_text(*report);
     }
     return true;
   }
@@ -96,10 +95,9 @@ struct RankOptions {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  cli::Program program("inspect", "Counts operators, FLOPs, bytes and memory of a training step of a network.",
-                       "perfpred-inspect --network resnet50 --batch-size 32 --device T4");
-  cli::StepRequest request;
+int inspect_command(int argc, char** argv) {
+  Program program("inspect", "perfpred-inspect --network resnet50 --batch-size 32 --device T4");
+  StepRequest request;
   RankOptions ranks;
   std::string file, layer;
   request.add_to(program, true);
@@ -111,21 +109,21 @@ int main(int argc, char** argv) {
   program.add_option("--layer", layer, "one layer, as conv2d:in=64,out=128,kernel=3,size=56")
       ->excludes(network)
       ->excludes(program.get_option("--step"));
-  cli::add_graphs_options(program);
+  add_graphs_options(program);
   return program.run(argc, argv, [&] {
     if (!layer.empty()) {
-      cli::refuse(ranks.all, "--network");
+      refuse(ranks.all, "--network");
       return inspect_layer(layer, request);
     }
     const bool named = !request.network().empty();
-    if (!named) cli::refuse(ranks.all, "--network");
+    if (!named) refuse(ranks.all, "--network");
     if (named && ranks.answer(request)) return;
     if (!named && file.empty() && request.tables.empty()) throw InputError("--network is missing");
     std::optional<NetworkSteps> own;
     Precision precision = request.precision();
     if (!file.empty()) {
       const StepFile step(file);
-      cli::print_notes(step, file);
+      print_notes(step, file);
       own = steps_of_file(step, request);
       precision = step.precision();
     } else if (named) {
@@ -136,3 +134,5 @@ int main(int argc, char** argv) {
     request.answer(own, precision, steps_of);
   });
 }
+
+}  // namespace perfpred::cli

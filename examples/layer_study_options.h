@@ -6,7 +6,6 @@
 
 #include "cli.h"
 #include "progress.h"
-#include "text/json.h"
 #include "tools/layer_report.h"
 
 namespace perfpred::cli {

@@ -19,7 +19,7 @@ inline void let_threads_spin_briefly(char** argv) {
   if (::setenv("GOMP_SPINCOUNT", "1000", 1) == 0) ::execv("/proc/self/exe", argv);
 }
 
-/// The first line of main().
+/// The first line of a command's body.
 inline void begin_measuring(char** argv) {
   let_threads_spin_briefly(argv);
   prepare_process();

@@ -3,30 +3,25 @@
 #include <perfpred/run.h>
 #include <perfpred/time_regressor.h>
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
-
 #include "cli.h"
 #include "device_file.h"
 #include "graphs_option.h"
 #include "rejected_output.h"
-#include "text/json.h"
 #include "tools/aggregate_answer.h"
 
-using namespace perfpred;
+namespace perfpred::cli {
 
-int main(int argc, char** argv) {
-  cli::Program program("observe", "Corrects a model by finished runs.",
-                       "perfpred-observe --model model.json --runs new.csv --out model.json");
+int observe_command(int argc, char** argv) {
+  Program program("observe", "perfpred-observe --model model.json --runs new.csv --out model.json");
   std::string model_file, runs_file, out;
-  cli::DeviceFile device_file;
+  DeviceFile device_file;
   bool json = false;
   program.add_option("--model", model_file, "model file")->required();
   program.add_option("--runs", runs_file, "runs.csv with the new runs")->required();
   program.add_option("--out", out, "corrected model file")->required();
   program.lets_overwrite("--model", "--out");
   device_file.add_to(program);
-  cli::add_graphs_options(program);
+  add_graphs_options(program);
   program.add_flag("--json", json, "one JSON document on stdout");
   return program.run(argc, argv, [&] {
     const std::vector<Run> runs = read_runs(runs_file);
@@ -39,6 +34,8 @@ int main(int argc, char** argv) {
       fmt::print("{}\n", dumped(document, 2));
       return;
     }
-    fmt::print("{} runs observed, {}\n", observed, cli::summary(rejected));
+    fmt::print("{} runs observed, {}\n", observed, summary(rejected));
   });
 }
+
+}  // namespace perfpred::cli

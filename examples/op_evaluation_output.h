@@ -10,7 +10,6 @@
 #include "metrics_output.h"
 #include "progress.h"
 #include "text/enum_names.h"
-#include "text/json.h"
 
 namespace perfpred::cli {
 

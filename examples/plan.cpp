@@ -5,9 +5,6 @@
 #include <perfpred/cbc/enable_cbc.h>
 #endif
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -18,14 +15,12 @@
 
 #include "device_file.h"
 #include "graphs_option.h"
-#include "text/json.h"
 #include "tools/plan_answer.h"
 #include "tools/terminal_text.h"
 #include "workload/workload_labels.h"
 
+namespace perfpred::cli {
 namespace {
-
-using namespace perfpred;
 
 /// Network, sizes, batch, and the other fields in which the candidates differ.
 /// @param schedule  whether the device stands beside it
@@ -165,11 +160,11 @@ RunPlan planned(const std::string& table, PlanTerms& terms, bool predicted, cons
   const ModelRequests requests(model, {});
   const PlanCandidates candidates = read_candidates({table}, &requests);
   terms.complete_for(candidates);
-  for (const Workload& workload : timed_workloads(candidates.jobs, request, model)) cli::give_rates(model, workload);
+  for (const Workload& workload : timed_workloads(candidates.jobs, request, model)) give_rates(model, workload);
   return plan_candidates(candidates, request, &model);
 }
 
-void add_value_options(cli::Program& program, PlanTerms& terms) {
+void add_value_options(Program& program, PlanTerms& terms) {
   PlanRequest& request = terms.request;
   program.add_option("--min-acc", request.min_acc, "Leave out runs that are less accurate (a fraction)");
   program
@@ -182,8 +177,7 @@ void add_value_options(cli::Program& program, PlanTerms& terms) {
       ->capture_default_str();
 }
 
-void add_device_options(cli::Program& program, PlanTerms& terms, cli::DeviceFile& device_file,
-                        std::string& price_file) {
+void add_device_options(Program& program, PlanTerms& terms, DeviceFile& device_file, std::string& price_file) {
   auto* alike = program.add_option("--gpus", terms.gpus, "Number of devices, all alike")
                     ->check(CLI::Range(1, 10'000))
                     ->capture_default_str();
@@ -192,23 +186,22 @@ void add_device_options(cli::Program& program, PlanTerms& terms, cli::DeviceFile
       ->excludes(alike);
   device_file.add_to(program);
   auto* one_price = program.add_option("--price-per-hour", terms.price_per_hour, "Of one device, in any currency")
-                        ->check(cli::not_negative());
+                        ->check(not_negative());
   program.add_option("--prices", price_file, "Table of prices: device, price_per_hour, currency")->excludes(one_price);
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  cli::Program program(
-      "plan", "Chooses the runs that a time budget is best spent on.",
-      "perfpred-plan --runs-agg runs_agg.csv --budget-sec 3600 --epochs 50 --min-acc 0.6 --out plan.csv");
+int plan_command(int argc, char** argv) {
+  Program program("plan",
+                  "perfpred-plan --runs-agg runs_agg.csv --budget-sec 3600 --epochs 50 --min-acc 0.6 --out plan.csv");
   std::string table;
   std::string time_source = "measured";
   std::string model_file;
   std::string plan_file;
   std::string price_file;
   bool as_json = false;
-  cli::DeviceFile device_file;
+  DeviceFile device_file;
   PlanTerms terms;
   PlanRequest& request = terms.request;
   program
@@ -233,16 +226,15 @@ int main(int argc, char** argv) {
   program
       .add_option("--confidence", request.confidence, "Probability, at least 0.5, that predicted times keep the budget")
       ->capture_default_str();
-  cli::takes_seconds(
-      program.add_option("--startup-sec", request.startup_sec, "Added to each run")->capture_default_str());
+  takes_seconds(program.add_option("--startup-sec", request.startup_sec, "Added to each run")->capture_default_str());
   add_device_options(program, terms, device_file, price_file);
-  cli::takes_seconds(program.add_option("--time-limit-sec", request.limits.time_sec,
-                                        "Stop with the best plan so far and an upper bound"));
+  takes_seconds(program.add_option("--time-limit-sec", request.limits.time_sec,
+                                   "Stop with the best plan so far and an upper bound"));
   program.add_flag("--ignore-memory", request.ignore_memory,
                    "Plan runs on devices, too, whose memory by the model's forecast does not hold them");
   program.add_flag("--pareto", terms.pareto, "Also the runs that no cheaper run equals in value");
   program.add_option("--out", plan_file, "Write the plan as CSV");
-  const std::vector<CLI::Option*> graphs_options = cli::add_graphs_options(program);
+  const std::vector<CLI::Option*> graphs_options = add_graphs_options(program);
   program.add_flag("--json", as_json, "Print one JSON document");
 
   return program.run(argc, argv, [&] {
@@ -257,7 +249,7 @@ int main(int argc, char** argv) {
     if (!predicted && terms.devices.empty() && !device_file.path.empty()) {
       throw InputError("--device-file is for --devices or --time-source predicted");
     }
-    if (!predicted) cli::refuse(graphs_options, "--time-source predicted");
+    if (!predicted) refuse(graphs_options, "--time-source predicted");
     if (!predicted && !model_file.empty()) throw InputError("--model is for --time-source predicted");
     if (!predicted && request.ignore_memory) throw InputError("--ignore-memory is for --time-source predicted");
     const RunPlan plan = planned(table, terms, predicted, model_file);
@@ -270,3 +262,5 @@ int main(int argc, char** argv) {
     }
   });
 }
+
+}  // namespace perfpred::cli

@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-plot: pictures of what the other programs wrote.
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
-
+#include "tools/plot.h"
 #include "chart_options.h"
 #include "cli.h"
 #include "runs/run_log.h"
-#include "text/files.h"
-#include "text/json.h"
 #include "tools/layer_report.h"
-#include "tools/plot.h"
 #include "tools/study_report.h"
 
-int main(int argc, char** argv) {
-  perfpred::cli::Program program(
-      "plot", "Draws measurements, predictions and plans, through gnuplot, and writes a report of them.",
-      "perfpred-plot --runs-agg runs_agg.csv --predictions predictions.csv --out-dir plots");
+namespace perfpred::cli {
+
+int plot_command(int argc, char** argv) {
+  Program program("plot", "perfpred-plot --runs-agg runs_agg.csv --predictions predictions.csv --out-dir plots");
   std::string runs_agg, runs, predictions, baseline, sweep, pareto, layers, out_dir = "plots";
   std::vector<std::string> logs, networks;
   bool json = false, report = false;
@@ -35,15 +30,13 @@ int main(int argc, char** argv) {
   program.add_option("--layers", layers, "JSON of perfpred-evaluate --layers: errors by type, inputs and device");
   program.add_option("--out-dir", out_dir, "Where the pictures go")->capture_default_str();
   program.add_flag("--report", report, "Also write report.md: tables and text beside the pictures");
-  const perfpred::cli::ChartOptions charts(program);
+  const ChartOptions charts(program);
   program.add_flag("--json", json, "Print one JSON document");
   return program.run(argc, argv, [&] {
     if (runs_agg.empty() && runs.empty() && predictions.empty() && logs.empty() && sweep.empty() && pareto.empty() &&
         layers.empty()) {
-      throw perfpred::InputError(
-          "nothing to plot: give --runs-agg, --runs, --predictions, --log, --sweep, --pareto or --layers");
+      throw InputError("nothing to plot: give --runs-agg, --runs, --predictions, --log, --sweep, --pareto or --layers");
     }
-    using namespace perfpred;
     Plotter plotter(out_dir, charts.style());
     Study study;
     plotter.plot(runs_agg, [&] { plotter.aggregate(study.rows = read_aggregate(runs_agg)); });
@@ -70,3 +63,5 @@ int main(int argc, char** argv) {
     }
   });
 }
+
+}  // namespace perfpred::cli

@@ -5,9 +5,6 @@
 #include <perfpred/time_regressor.h>
 #include <perfpred/workload.h>
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
-
 #include <array>
 #include <iostream>
 
@@ -15,8 +12,6 @@
 #include "cli.h"
 #include "device_file.h"
 #include "graphs_option.h"
-#include "text/json.h"
-#include "text/parse.h"
 #include "tools/answer_lines.h"
 #include "tools/answer_rows.h"
 #include "tools/answer_text.h"
@@ -27,8 +22,7 @@
 #include "tools/terminal_text.h"
 #include "workload_options.h"
 
-using namespace perfpred;
-
+namespace perfpred::cli {
 namespace {
 
 /// One request a line; one answer a line, an object with `error` for a bad request.
@@ -36,45 +30,43 @@ void answer_requests(TimeRegressor& model, const ModelRequests& requests, const 
   answer_lines(std::cin, stdout, [&](const nlohmann::json& request) {
     const AskedJob asked = read_request(requests, request, terms);
     for (const std::string& note : asked.notes) fmt::print(stderr, "{}\n", note);
-    cli::give_rates(model, asked.workload);
+    give_rates(model, asked.workload);
     return to_json(perfpred::answer(model, asked.workload, asked.terms));
   });
 }
 
-struct Options {
+struct PredictOptions {
   std::string model_file, configs, out, sweep, step, layer, price_file;
-  cli::WorkloadOptions asked;
-  cli::DeviceFile device_file;
+  WorkloadOptions asked;
+  DeviceFile device_file;
   AnswerTerms terms;
   bool json = false, jsonl = false;
   std::vector<CLI::Option*> of_terms, of_jobs;
 
-  explicit Options(cli::Program& program) {
+  explicit PredictOptions(Program& program) {
     program.add_option("--model", model_file,
                        "model file; default: the standard model, for any network on any device of the catalogue");
     asked.add_to(program);
     device_file.add_to(program);
-    cli::add_graphs_options(program);
+    add_graphs_options(program);
     CLI::Option* configs_option =
         program.add_option("--configs", configs, "table of workloads; other options fill missing fields");
     program.add_option("--step", step, "a step that perfpred.capture recorded")->excludes(configs_option);
     CLI::Option* out_option =
         program.add_option("--out", out, "predictions.csv; of --configs it goes to standard output without");
     of_terms = {
-        program.add_option("--epochs", terms.job.epochs, "epochs of the job")
-            ->capture_default_str()
-            ->check(cli::positive()),
+        program.add_option("--epochs", terms.job.epochs, "epochs of the job")->capture_default_str()->check(positive()),
         program.add_option("--startup-sec", terms.job.startup_sec, "before the first timed epoch")
             ->capture_default_str()
-            ->check(cli::not_negative()),
-        program.add_option("--price-per-hour", terms.job.price_per_hour, "of the device")->check(cli::not_negative()),
-        cli::takes_seconds(program.add_option("--budget-sec", terms.job.budget_sec,
-                                              "seconds or 12:00:00; the epochs that fit are shown"))
-            ->check(cli::positive())};
+            ->check(not_negative()),
+        program.add_option("--price-per-hour", terms.job.price_per_hour, "of the device")->check(not_negative()),
+        takes_seconds(program.add_option("--budget-sec", terms.job.budget_sec,
+                                         "seconds or 12:00:00; the epochs that fit are shown"))
+            ->check(positive())};
     program
         .add_option("--quantile", terms.job.quantiles,
                     "seconds that the job takes no longer than with this probability, such as 0.999; may be repeated")
-        ->check(cli::number_where("above 0 and below 1", [](double q) { return q > 0 && q < 1; }))
+        ->check(number_where("above 0 and below 1", [](double q) { return q > 0 && q < 1; }))
         ->allow_extra_args(false);
     program.add_option("--train-tokens", terms.train_tokens, "tokens an epoch, in place of --train-images")
         ->check(CLI::PositiveNumber);
@@ -124,7 +116,8 @@ void say_unanswered(const std::vector<AskedRow>& rows) {
   if (const std::string text = unanswered_text(rows); !text.empty()) fmt::print(stderr, "perfpred-predict: {}\n", text);
 }
 
-void show(const Options& given, const std::vector<AskedRow>& rows, const std::vector<std::optional<Answer>>& answers) {
+void show(const PredictOptions& given, const std::vector<AskedRow>& rows,
+          const std::vector<std::optional<Answer>>& answers) {
   if (given.json) {
     nlohmann::json list = nlohmann::json::array();
     for (std::size_t i = 0; i < rows.size(); ++i) list.push_back(answers[i] ? to_json(*answers[i]) : to_json(rows[i]));
@@ -142,21 +135,20 @@ void show(const Options& given, const std::vector<AskedRow>& rows, const std::ve
   }
 }
 
-void answer_jobs(const Options& given, TimeRegressor& model, const ModelRequests& requests) {
+void answer_jobs(const PredictOptions& given, TimeRegressor& model, const ModelRequests& requests) {
   std::vector<AskedRow> rows =
       given.configs.empty() ? requests.of_options(given.sweep) : requests.of_table(given.configs);
   AnswerTerms terms = given.terms;
   terms.advises = given.json || (given.sweep.empty() && given.configs.empty());  // tables show no advice
-  const auto answers =
-      answer_rows(model, rows, terms, [&](const Workload& workload) { cli::give_rates(model, workload); });
+  const auto answers = answer_rows(model, rows, terms, [&](const Workload& workload) { give_rates(model, workload); });
   const std::string table = given.out.empty() && given.table_only() ? "/dev/stdout" : given.out;
   if (!table.empty()) write_predictions(table, rows, answers);
   say_unanswered(rows);
   show(given, rows, answers);
 }
 
-void answer_layer_request(const Options& given) {
-  cli::refuse(given.of_jobs, "jobs; --layer is one layer's step");
+void answer_layer_request(const PredictOptions& given) {
+  refuse(given.of_jobs, "jobs; --layer is one layer's step");
   const std::string* device = given.asked.find("device");
   if (device == nullptr) throw InputError("--device is missing");
   if (given.asked.find("batch_size") == nullptr) throw InputError("--batch-size is missing");
@@ -191,10 +183,9 @@ void answer_layer_request(const Options& given) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  cli::Program program("predict", "Predicts time, throughput, memory and price of a training job, and what limits it.",
-                       "perfpred-predict --model model.json --depth 3 --base-filters 32 --batch-size 512");
-  Options given(program);
+int predict_command(int argc, char** argv) {
+  Program program("predict", "perfpred-predict --model model.json --depth 3 --base-filters 32 --batch-size 512");
+  PredictOptions given(program);
   return program.run(argc, argv, [&] {
     if (!given.layer.empty()) return answer_layer_request(given);
     const DeviceCatalogue devices = given.device_file.catalogue();
@@ -202,7 +193,7 @@ int main(int argc, char** argv) {
     given.terms.of_epochs = given.term_of_epochs();
     if (!given.step.empty()) {
       const StepFile step = add_graph(given.step);  // before the model is read, which may have rows of it
-      cli::print_notes(step, given.step);
+      print_notes(step, given.step);
       given.asked.take(step, given.swept());
     }
     TimeRegressor model =
@@ -216,3 +207,5 @@ int main(int argc, char** argv) {
     }
   });
 }
+
+}  // namespace perfpred::cli

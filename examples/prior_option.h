@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The options --prior and --device-file, where a regressor is fitted.
+// Where a regressor is fitted: the options --prior and --device-file, and the kinds that other components fit.
 #include <perfpred/op_time_model.h>
 #include <perfpred/time_regressor.h>
+#ifdef PERFPRED_WITH_XGBOOST
+#include <perfpred/xgboost/trees.h>
+#endif
 
 #include <memory>
 #include <string>
 
 #include "cli.h"
 #include "device_file.h"
+#include "tools/run_command.h"
 
 namespace perfpred::cli {
 
@@ -28,5 +32,13 @@ struct PriorOption {
     if (!path.empty()) fit.prior = std::make_shared<const OpTimeModel>(OpTimeModel::load(path));
   }
 };
+
+/// For the kind `ann` the program starts again with LibTorch, which takes a second to load.
+inline void enable_kinds(const std::string& kind, char** argv) {
+#ifdef PERFPRED_WITH_XGBOOST
+  enable_xgboost();
+#endif
+  if (kind == "ann") become("perfpred-torch", argv);
+}
 
 }  // namespace perfpred::cli

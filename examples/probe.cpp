@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-probe: measures this device for some seconds and writes an op model that knows it.
-#include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -11,13 +9,11 @@
 #include "measuring.h"
 #include "optime/probe.h"
 #include "progress.h"
-#include "text/json.h"
 #include "torch/device/runtime_device.h"
 #include "torch/layers/probe_measurement.h"
 
+namespace perfpred::cli {
 namespace {
-
-using namespace perfpred;
 
 void print_json(const ProbeMeasurement& measured, const ProbeOptions& options, const std::string& out) {
   const nlohmann::json document = {{"device", measured.probe.device.name},
@@ -51,27 +47,24 @@ void print(const ProbeMeasurement& measured, const ProbeOptions& options, const 
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  cli::begin_measuring(argv);
-  cli::Program program("probe", "Measures this device for some seconds, and writes an op model that knows it.",
-                       "perfpred-probe --device cuda:0 --budget-sec 20 --out ops_here.json");
+int probe_command(int argc, char** argv) {
+  Program program("probe", "perfpred-probe --device cuda:0 --budget-sec 20 --out ops_here.json");
   std::string model, out = "ops_here.json", precision = "fp32";
   std::vector<std::string> networks = {"resnet50", "mobilenet_v2", "vgg16", "bert_base"};
   std::int64_t batch_size = 0;
-  cli::DeviceFile device_file;
+  DeviceFile device_file;
   ProbeOptions options;
   bool json = false;
   program.add_option("--model", model, "op model that learns the device (default: the standard model)");
   program.add_option("--device", options.device, "auto, cpu, cuda, cuda:1")->capture_default_str();
-  cli::takes_seconds(program.add_option("--budget-sec", options.budget_sec, "time that the measurements may take"))
+  takes_seconds(program.add_option("--budget-sec", options.budget_sec, "time that the measurements may take"))
       ->capture_default_str()
-      ->check(cli::positive());
+      ->check(positive());
   program.add_option("--network", networks, "whose layers are measured, joined by commas")
       ->delimiter(',')
       ->capture_default_str();
   CLI::Option* batch_option =
-      program.add_option("--batch-size", batch_size, "of these layers (default: 32, on a CPU 4)")
-          ->check(cli::positive());
+      program.add_option("--batch-size", batch_size, "of these layers (default: 32, on a CPU 4)")->check(positive());
   program.add_option("--precision", precision, "fp32, tf32, bf16, fp16, fp64, default")->capture_default_str();
   program.add_option("--out", out, "op model that knows the device")->capture_default_str();
   program.add_option("--layers-out", options.table,
@@ -80,13 +73,17 @@ int main(int argc, char** argv) {
   device_file.add_to(program);
   program.add_flag("--json", json, "one JSON document on stdout");
   return program.run(argc, argv, [&] {
+    begin_measuring(argv);
     options.precision = parse_precision(precision);
     if (batch_option->count() == 0) batch_size = runtime_device(options.device).is_cpu() ? 4 : 32;
     options.layers = probe_layers(networks, batch_size, options.precision);
-    options.progress = cli::progress_on_terminal("measuring");
-    cli::stop_on_signals();
-    const auto probed = probe_device(model, options, device_file.catalogue(), out, cli::interrupted);
+    options.progress = progress_on_terminal("measuring");
+    stop_on_signals();
+    const auto probed = probe_device(model, options, device_file.catalogue(), out, interrupted);
     if (!probed) throw Error("interrupted");
-    (json ? print_json : print)(*probed, options, out);
+    if (json) return print_json(*probed, options, out);
+    print(*probed, options, out);
   });
 }
+
+}  // namespace perfpred::cli

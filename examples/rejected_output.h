@@ -4,7 +4,6 @@
 #include <perfpred/time_regressor.h>
 
 #include <fmt/format.h>
-#include <cerrno>
 
 #include <map>
 #include <string>

@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // perfpred-roofline: measured steps under the roofs of their devices.
 
-#include <fmt/format.h>
-
 #include "aggregate/usable_rows.h"
 #include "chart_options.h"
 #include "cli.h"
 #include "device_file.h"
 #include "graphs_option.h"
-#include "text/json.h"
 #include "tools/roofline/roofline_report.h"
 
+namespace perfpred::cli {
 namespace {
 
-using namespace perfpred;
 using nlohmann::ordered_json;
-using perfpred::cli::Program;
 
 ordered_json to_json(const RooflineStudy& study, const std::vector<std::string>& files) {
   ordered_json devices = ordered_json::array(), points = ordered_json::array();
@@ -54,7 +50,7 @@ std::map<std::string, std::string> device_map(const std::vector<std::string>& op
   return devices;
 }
 
-struct Options {
+struct RooflineOptions {
   std::vector<std::string> iterations, devices;
   std::string runs_agg, ncu, label, own, out_dir, precision = "fp32";
   std::optional<double> ai, gflops, peak_flops, peak_bw;
@@ -63,7 +59,7 @@ struct Options {
   CLI::Option *of_precision, *of_label;
   std::vector<CLI::Option*> of_graphs;
 
-  explicit Options(Program& program) {
+  explicit RooflineOptions(Program& program) {
     auto* logs = program.add_option("--iterations", iterations, "Iteration log (may be repeated)");
     program.add_option("--runs-agg", runs_agg, "Measured rows: a runs_agg.csv");
     auto* report = program.add_option("--ncu", ncu, "CSV export of Nsight Compute");
@@ -85,7 +81,7 @@ struct Options {
     of_label = program.add_option("--label", label, "Name of the point by hand, the report or the device by hand");
     program.add_option("--out-dir", out_dir, "Write tables, plots and report.md here");
     program.add_flag("--json", as_json, "Print one JSON document");
-    of_graphs = cli::add_graphs_options(program);
+    of_graphs = add_graphs_options(program);
   }
 
   void check() const {
@@ -94,7 +90,7 @@ struct Options {
     if (!has_steps && !has_others) {
       throw InputError("nothing to place: give --iterations, --runs-agg, --ncu, or --ai and --gflops");
     }
-    if (!has_steps) cli::refuse(of_graphs, "--iterations and --runs-agg");
+    if (!has_steps) refuse(of_graphs, "--iterations and --runs-agg");
     if (of_label->count() > 0 && !has_others && !peak_flops) {
       throw InputError("--label names a report, a point by hand or a device by hand; there is none");
     }
@@ -106,9 +102,9 @@ struct Options {
   [[nodiscard]] std::string label_or(const char* text) const { return label.empty() ? text : label; }
 };
 
-RooflineStudy study_of(const Options& given) {
-  StudyDevices known = {cli::DeviceFile{given.own}.catalogue(), device_map(given.devices), std::nullopt,
-                        [] { return cli::rated_cpu_said(); }};
+RooflineStudy study_of(const RooflineOptions& given) {
+  StudyDevices known = {DeviceFile{given.own}.catalogue(), device_map(given.devices), std::nullopt,
+                        [] { return rated_cpu_said(); }};
   if (given.peak_flops) known.by_hand.emplace(given.label_or("device"), *given.peak_flops, *given.peak_bw);
   RooflineStudy study(std::move(known), parse_precision(given.precision));
   if (!given.iterations.empty()) study.add(summarise_iterations(given.iterations, given.warmup));
@@ -127,11 +123,11 @@ RooflineStudy study_of(const Options& given) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  Program program("roofline", "Places measured training steps under the rooflines of their devices.",
+int roofline_command(int argc, char** argv) {
+  Program program("roofline",
                   "perfpred-roofline --iterations log.csv --device \"RTX 4080=RTX 4080 Laptop\" --out-dir report");
-  Options given(program);
-  const cli::ChartOptions charts(program);
+  RooflineOptions given(program);
+  const ChartOptions charts(program);
   return program.run(argc, argv, [&] {
     given.check();
     const RooflineStudy study = study_of(given);
@@ -146,3 +142,5 @@ int main(int argc, char** argv) {
     }
   });
 }
+
+}  // namespace perfpred::cli

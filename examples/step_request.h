@@ -13,7 +13,6 @@
 #include "cli.h"
 #include "device_file.h"
 #include "step_output.h"
-#include "text/json.h"
 #include "tools/complexity_tables.h"
 #include "tools/step_report.h"
 #include "tools/workload_sweep.h"

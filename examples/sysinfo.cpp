@@ -2,13 +2,12 @@
 // Describes this machine: processor, memory, GPUs, driver and libraries.
 #include <perfpred/torch/system_info.h>
 
-#include <fmt/format.h>
-
 #include "cli.h"
 
-int main(int argc, char** argv) {
-  using namespace perfpred;
-  cli::Program program("sysinfo", "Describes this machine.", "perfpred-sysinfo --out system_specifications");
+namespace perfpred::cli {
+
+int sysinfo_command(int argc, char** argv) {
+  Program program("sysinfo", "perfpred-sysinfo --out system_specifications");
   std::string out;
   bool json = false;
   program.add_option("--out", out, "write NAME.json and NAME.txt");
@@ -19,3 +18,5 @@ int main(int argc, char** argv) {
     fmt::print("{}", json ? system_info_json(info) : system_info_text(info));
   });
 }
+
+}  // namespace perfpred::cli

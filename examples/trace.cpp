@@ -12,11 +12,10 @@
 #include "loss_options.h"
 #include "step_request.h"
 
-using namespace perfpred;
-
+namespace perfpred::cli {
 namespace {
 
-struct Request : cli::StepRequest {
+struct TraceRequest : StepRequest {
   std::vector<std::string> libraries;  // the last one has the module
   std::string loss_kind = "cross_entropy";
   Loss loss;
@@ -34,7 +33,7 @@ std::vector<InputSpec> samples_of(const std::vector<std::string>& inputs, Precis
 }
 
 /// The steps of the module in a library, of batches of these samples.
-NetworkSteps traced(const std::string& library, const Request& request) {
+NetworkSteps traced(const std::string& library, const TraceRequest& request) {
   NetworkSteps steps;
   steps.network = std::filesystem::path(library).stem().string();
   for (const std::string& input : request.inputs) steps.input += (steps.input.empty() ? "" : ",") + input;
@@ -51,19 +50,17 @@ NetworkSteps traced(const std::string& library, const Request& request) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  cli::Program program(
-      "trace", "Counts operators, FLOPs, bytes and memory of a training step of a C++ module, without executing it.",
-      "perfpred-trace --library ./libnet.so --input 3x224x224 --batch-size 32");
-  Request request;
+int trace_command(int argc, char** argv) {
+  Program program("trace", "perfpred-trace --library ./libnet.so --input 3x224x224 --batch-size 32");
+  TraceRequest request;
   program
       .add_option("--library", request.libraries,
                   "shared library that defines perfpred_make_module(); those before it register operators")
       ->allow_extra_args(false);
   program.add_refused("--network", "perfpred-inspect counts the networks of the zoo");
   request.add_to(program, false);
-  cli::add_op_rules_option(program);
-  cli::add_loss_options(program, request.loss_kind, request.loss);
+  add_op_rules_option(program);
+  add_loss_options(program, request.loss_kind, request.loss);
   program
       .add_option("--label-smoothing", request.loss.label_smoothing, "share of a class's probability for all classes")
       ->check(CLI::Range(0.0, 1.0));
@@ -75,3 +72,5 @@ int main(int argc, char** argv) {
     request.answer(traced(request.libraries.back(), request), request.precision());
   });
 }
+
+}  // namespace perfpred::cli

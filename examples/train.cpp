@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "cli.h"
-#include "enable_kinds.h"
 #include "evaluate/fit_report.h"
 #include "graphs_option.h"
 #include "layer_study_options.h"
@@ -18,13 +17,11 @@
 #include "prior_option.h"
 #include "progress.h"
 #include "rejected_output.h"
-#include "text/json.h"
 #include "tools/aggregate_answer.h"
 #include "tools/features_file.h"
 #include "tools/workload_sweep.h"
 
-using namespace perfpred;
-
+namespace perfpred::cli {
 namespace {
 
 constexpr double quiet_sec = 2;  // most fits end sooner
@@ -47,21 +44,21 @@ void show_suggestions(const std::vector<AggregateRow>& rows, const std::string& 
   }
   if (suggestions.empty()) fmt::print("every row of the grid was measured\n");
   for (const Suggestion& suggestion : suggestions) {
-    fmt::print("{:>8} s  {}\n", cli::cell(suggestion.cost_sec, 1, 1), suggestion.workload.key());
+    fmt::print("{:>8} s  {}\n", cell(suggestion.cost_sec, 1, 1), suggestion.workload.key());
   }
 }
 
-struct Options {
+struct TrainOptions {
   std::string runs_agg, split_file, out, grid, features_out, ops_dir, layers;
   std::vector<std::string> steps;
   std::size_t suggested = 0;
   FitOptions fit;
   double test_fraction = 0.15, val_fraction = 0.15;
-  cli::PriorOption prior;
+  PriorOption prior;
   bool json = false;
   std::vector<CLI::Option*> of_regressors, of_ops, of_layers;
 
-  explicit Options(cli::Program& program) {
+  explicit TrainOptions(Program& program) {
     program.add_option("--runs-agg", runs_agg, "measured rows, from perfpred-aggregate");
     CLI::Option* kind =
         program
@@ -92,11 +89,11 @@ struct Options {
     CLI::Option* grid_option = program.add_option("--grid", grid, "table of configurations that could be measured");
     CLI::Option* suggest =
         program.add_option("--suggest", suggested, "propose this many of them to measure next instead of fitting")
-            ->check(cli::positive())
+            ->check(positive())
             ->needs(grid_option);
     grid_option->needs(suggest);
     for (CLI::Option* option : {kind, split, test, val, out_option, features}) suggest->excludes(option);
-    cli::add_graphs_options(program);
+    add_graphs_options(program);
     program.add_flag("--json", json, "one JSON document on stdout");
   }
 };
@@ -113,9 +110,9 @@ void print(const OpFitReport& report) {
   bool first = true;
   for (const auto& [name, errors] : lines) {
     if (errors->metrics.time.n == 0) continue;
-    if (std::exchange(first, false)) cli::print_metrics_header();
-    cli::print_metrics(name, errors->metrics);
-    fmt::print("  90 % interval covers {} %\n", cli::cell(errors->coverage90, 100, 1));
+    if (std::exchange(first, false)) print_metrics_header();
+    print_metrics(name, errors->metrics);
+    fmt::print("  90 % interval covers {} %\n", cell(errors->coverage90, 100, 1));
   }
   if (report.by_layers > 0) {
     fmt::print(
@@ -125,17 +122,17 @@ void print(const OpFitReport& report) {
 }
 
 /// Fits an op model, and tells its errors on steps and layers; those on operators are perfpred-evaluate's to tell.
-void train_ops(const Options& given) {
+void train_ops(const TrainOptions& given) {
   if (!given.runs_agg.empty()) throw InputError("--runs-agg is not for --kind ops");
   for (const CLI::Option* option : given.of_regressors) {
     if (!option->empty()) throw InputError(option->get_name() + " is not for --kind ops");
   }
-  if (given.layers.empty() && given.steps.empty()) cli::refuse(given.of_layers, "--layers and --steps-train");
+  if (given.layers.empty() && given.steps.empty()) refuse(given.of_layers, "--layers and --steps-train");
   if (given.ops_dir.empty() && given.layers.empty()) throw InputError("--ops-dir is missing, and so is --layers");
   const auto start = std::chrono::steady_clock::now();
   DeviceCatalogue devices = given.prior.device_file.catalogue();
   for (const LayerRow& row : given.layers.empty() ? std::vector<LayerRow>() : read_layer_rows(given.layers)) {
-    if (devices.resolve(row.device).lacks_rates()) devices.set_cpu(cli::rated_cpu_said());
+    if (devices.resolve(row.device).lacks_rates()) devices.set_cpu(rated_cpu_said());
   }
   const OpTimeModel model = OpTimeModel::fit(given.ops_dir, given.steps, given.layers, devices);
   const double fit_sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -167,7 +164,7 @@ void train_ops(const Options& given) {
 }
 
 /// Chooses a kind of regression for each type of measured layer.
-void train_layers(const Options& given) {
+void train_layers(const TrainOptions& given) {
   if (!given.runs_agg.empty() || !given.ops_dir.empty() || !given.steps.empty()) {
     throw InputError("--kind layers goes with --layers only");
   }
@@ -179,7 +176,7 @@ void train_layers(const Options& given) {
   options.seed = given.fit.seed;
   options.test_fraction = given.test_fraction;
   options.ablation = options.devices = false;
-  const LayerStudy study = cli::study_of({given.layers}, devices, options);
+  const LayerStudy study = study_of({given.layers}, devices, options);
   const double fit_sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!given.out.empty()) study.models.save(given.out);
   for (const std::string& note : study.notes) fmt::print(stderr, "perfpred-train: {}\n", note);
@@ -200,7 +197,7 @@ void print_notes(const TimeRegressor& model, const Split& split, const FitReport
                report.unstable, report.disagree, split.train.size() + split.val.size());
   }
   if (const std::vector<RejectedRun> dropped = model.dropped(); !dropped.empty())
-    fmt::print(stderr, "perfpred-train: {}\n", cli::summary(dropped));
+    fmt::print(stderr, "perfpred-train: {}\n", summary(dropped));
   if (!model.uses_validation() && !split.val.empty()) {
     fmt::print(stderr, "perfpred-train: {} was fitted on the {} validation rows too, so there is no validation error\n",
                model.kind(), split.val.size());
@@ -223,24 +220,23 @@ void print_json(const TimeRegressor& model, const FitReport& report, std::vector
 }
 
 void print(const FitReport& report, double fit_sec) {
-  cli::print_metrics_header();
-  cli::print_metrics("train", report.train);
-  if (report.val.time.n != 0) cli::print_metrics("val", report.val);
+  print_metrics_header();
+  print_metrics("train", report.train);
+  if (report.val.time.n != 0) print_metrics("val", report.val);
   if (report.test.time.n != 0) {
-    cli::print_metrics("test", report.test);
-    for (const NamedMetrics& baseline : report.baselines)
-      cli::print_metrics("test, " + baseline.name, baseline.metrics);
+    print_metrics("test", report.test);
+    for (const NamedMetrics& baseline : report.baselines) print_metrics("test, " + baseline.name, baseline.metrics);
   }
   fmt::print("fitted in {:.3f} s\n", fit_sec);
 }
 
-void train_regressor(const Options& given) {
+void train_regressor(const TrainOptions& given) {
   for (const CLI::Option* option : given.of_ops) {
     if (!option->empty()) throw InputError(option->get_name() + " is for --kind ops");
   }
   std::vector<RejectedRun> left_out;
   const std::vector<AggregateRow> rows =
-      given.runs_agg.empty() ? std::vector<AggregateRow>{} : cli::usable_rows(given.runs_agg, left_out);
+      given.runs_agg.empty() ? std::vector<AggregateRow>{} : usable_rows(given.runs_agg, left_out);
   FitOptions fit = given.fit;
   given.prior.set(fit);
   if (!given.grid.empty()) {
@@ -251,7 +247,7 @@ void train_regressor(const Options& given) {
   if (!given.features_out.empty()) write_features(given.features_out, rows, given.prior.device_file.catalogue());
   const Split split = given.split_file.empty() ? split_rows(rows, given.test_fraction, given.val_fraction, fit.seed)
                                                : read_split(given.split_file, rows);
-  fit.progress = cli::progress_on_terminal("fitting", quiet_sec);
+  fit.progress = progress_on_terminal("fitting", quiet_sec);
   const auto start = std::chrono::steady_clock::now();
   const TimeRegressor model = TimeRegressor::fit(split.train, fit, split.val);
   const double fit_sec = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -267,12 +263,11 @@ void train_regressor(const Options& given) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  cli::Program program("train", "Fits a regressor of epoch times on measured rows.",
-                       "perfpred-train --runs-agg runs_agg.csv --out model.json");
-  Options given(program);
+int train_command(int argc, char** argv) {
+  Program program("train", "perfpred-train --runs-agg runs_agg.csv --out model.json");
+  TrainOptions given(program);
   return program.run(argc, argv, [&] {
-    cli::enable_kinds();
+    enable_kinds(given.fit.kind, argv);
     if (given.fit.kind == "ops") {
       train_ops(given);
     } else if (given.fit.kind == "layers") {
@@ -282,3 +277,5 @@ int main(int argc, char** argv) {
     }
   });
 }
+
+}  // namespace perfpred::cli

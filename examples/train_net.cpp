@@ -2,26 +2,21 @@
 // Trains, evaluates or profiles a network.
 #include <perfpred/torch/net_trainer.h>
 
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
-
 #include "cli.h"
 #include "loss_options.h"
 #include "measuring.h"
-#include "text/json.h"
 
+namespace perfpred::cli {
 namespace {
 
-using namespace perfpred;
 using nlohmann::ordered_json;
 
-struct Request {
+struct TrainNetRequest {
   TrainNetOptions options;
   std::string loss = "cross_entropy", optimizer = "nesterov", precision, layout = "nchw";
   bool amp = false, json = false;
 
-  void add_to(cli::Program& program) {
+  void add_to(Program& program) {
     program.add_option("--network", options.network, "a CNN of the zoo (default cifar_resnet18)");
     add_data_options(program);
     program.add_option("--batch-size", options.batch_size, "default 128");
@@ -44,7 +39,7 @@ struct Request {
             ->excludes(evaluate);
     program.add_option("--profile-warmup", options.profile_warmup, "steps before it (default 20)")->needs(profile);
     program.add_option("--profile-iter", options.profile_iter, "steps under the ranges (default 1)")->needs(profile);
-    cli::add_loss_options(program, loss, options.loss);
+    add_loss_options(program, loss, options.loss);
     add_training_options(program, evaluate, profile);
   }
 
@@ -61,7 +56,7 @@ struct Request {
   }
 
  private:
-  void add_data_options(cli::Program& program) {
+  void add_data_options(Program& program) {
     program.add_option("--input", options.input, "one image, as 3x224x224 (default: the network's own)");
     program.add_option("--data", options.data,
                        "cifar10:PATH (archive or folder), imagefolder:DIR, generated (default) or dummy");
@@ -72,7 +67,7 @@ struct Request {
   }
 
   /// An evaluation updates nothing; a profile runs steps, but no epochs.
-  void add_training_options(cli::Program& program, CLI::Option* evaluate, CLI::Option* profile) {
+  void add_training_options(Program& program, CLI::Option* evaluate, CLI::Option* profile) {
     for (CLI::Option* option :
          {program.add_option("--lr", options.learning_rate, "highest learning rate (default 0.1)"),
           program.add_option("--optimizer", optimizer, "nesterov (default), sgd, adam, adamw, ..."),
@@ -124,19 +119,20 @@ ordered_json document_of(const TrainNetResult& result) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  cli::begin_measuring(argv);
-  cli::Program program(
-      "train-net", "Trains a network on images.",
-      "perfpred-train-net --network cifar_resnet18 --data cifar10:DIR --epochs 30 --amp --out-dir out");
-  Request request;
+int train_net_command(int argc, char** argv) {
+  Program program("train-net",
+                  "perfpred-train-net --network cifar_resnet18 --data cifar10:DIR --epochs 30 --amp --out-dir out");
+  TrainNetRequest request;
   request.add_to(program);
   return program.run(argc, argv, [&] {
+    begin_measuring(argv);
     const TrainNetOptions options = request.parsed();
-    cli::stop_on_signals();
+    stop_on_signals();
     const TrainNetResult result = train_net(
-        options, [](const std::string& line) { fmt::print(stderr, "{}\n", line); }, cli::interrupted);
+        options, [](const std::string& line) { fmt::print(stderr, "{}\n", line); }, interrupted);
     if (request.json) fmt::print("{}\n", document_of(result).dump(2));
     if (result.stopped) throw Error("interrupted");
   });
 }
+
+}  // namespace perfpred::cli

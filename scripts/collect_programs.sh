@@ -25,9 +25,12 @@ fi
 mkdir -p "$2/bin" "$2/lib"
 folder=$(cd "$2" && pwd)
 programs=("$build"/bin/timing_core_bench "$build"/tests/gpu_*_test)
-for name in sysinfo collect aggregate bench-layers probe train-net ncu; do programs+=("$build/bin/perfpred-$name"); done
+programs+=("$build/bin/perfpred" "$build/bin/perfpred-torch")
 for program in "${programs[@]}"; do
   strip -o "$folder/bin/$(basename "$program")" "$program"
+done
+for name in sysinfo collect aggregate bench-layers probe train-net ncu; do
+  cp -P --remove-destination "$build/bin/perfpred-$name" "$folder/bin"  # a link to one of them
 done
 # Neither LibTorch's libraries nor those that every Linux system has.
 ldd "${programs[@]}" | awk -v torch="$torch" '$2 == "=>" && index($3, torch) != 1 { print $3 }' | sort -u |

@@ -22,7 +22,7 @@ foreach(python IN LISTS PERFPRED_PYTHON pythons system_python)
 endforeach()
 
 set(python_environment PYTHONPATH=${PROJECT_SOURCE_DIR}/python PYTHONDONTWRITEBYTECODE=1 ${test_cache}
-                       PERFPRED_LIBRARY=$<TARGET_FILE:perfpred_c> PERFPRED_PREDICT=$<TARGET_FILE:perfpred-predict>)
+                       PERFPRED_LIBRARY=$<TARGET_FILE:perfpred_c> PERFPRED_PREDICT=${PROJECT_BINARY_DIR}/bin/perfpred-predict)
 # The objects need no torch, and where there is no NumPy they leave its tests out.
 if(system_python)
   add_test(NAME python_objects COMMAND ${system_python} -m unittest -v test_predict test_declarations
@@ -36,11 +36,11 @@ if(python_with_torch)
   if(TARGET perfpred-train-net)
     add_test(NAME python_load_weights
              COMMAND ${python_with_torch} -W ignore ${CMAKE_CURRENT_SOURCE_DIR}/torch/load_weights.py
-                     $<TARGET_FILE:perfpred-train-net> ${CMAKE_CURRENT_BINARY_DIR}/load_weights)
+                     ${PROJECT_BINARY_DIR}/bin/perfpred-train-net ${CMAKE_CURRENT_BINARY_DIR}/load_weights)
     set_tests_properties(python_load_weights PROPERTIES LABELS torch TIMEOUT 600)
   endif()
   set_tests_properties(python_capture PROPERTIES
-    ENVIRONMENT "${python_environment};PERFPRED_INSPECT=$<TARGET_FILE:perfpred-inspect>;PERFPRED_AGGREGATE=$<TARGET_FILE:perfpred-aggregate>"
+    ENVIRONMENT "${python_environment};PERFPRED_INSPECT=${PROJECT_BINARY_DIR}/bin/perfpred-inspect;PERFPRED_AGGREGATE=${PROJECT_BINARY_DIR}/bin/perfpred-aggregate"
     LABELS python TIMEOUT 600)
 else()
   add_test(NAME python_capture COMMAND ${CMAKE_COMMAND} -E echo "no Python with torch: the package perfpred is not tested")

@@ -76,13 +76,16 @@ std::string_view command_of(const CommandHelp& program) {
   return std::string_view(program.name).substr(program.name.find('-') + 1);
 }
 
-/// The programs' commands, and `fit`, by which `train` also goes.
-std::vector<std::string> command_words(std::span<const CommandHelp> programs) {
-  std::vector<std::string> words;
-  for (const CommandHelp& program : programs) {
-    words.emplace_back(command_of(program));
-    if (words.back() == "train") words.emplace_back("fit");
-  }
+/// A command's names, joined by this: `train` also goes by `fit`.
+std::string names_of(const CommandHelp& program, std::string_view between) {
+  const std::string_view command = command_of(program);
+  return command == "train" ? fmt::format("train{}fit", between) : std::string(command);
+}
+
+/// Of all programs.
+std::string command_words(std::span<const CommandHelp> programs) {
+  std::string words;
+  for (const CommandHelp& program : programs) words += (words.empty() ? "" : " ") + names_of(program, " ");
   return words;
 }
 
@@ -90,7 +93,7 @@ constexpr std::array<std::string_view, 3> own_commands = {"help", "completion", 
 constexpr std::array<std::string_view, 3> shells = {"bash", "fish", "zsh"};
 
 std::string bash_script(std::span<const CommandHelp> programs) {
-  const std::vector<std::string> words = command_words(programs);
+  const std::string words = command_words(programs);
   std::string text = fmt::format(
       "# Completes perfpred and its programs in bash. Made by: perfpred completion bash\n"
       "_perfpred() {{\n"
@@ -105,7 +108,7 @@ std::string bash_script(std::span<const CommandHelp> programs) {
       "    command=${{COMP_WORDS[1]}}\n"
       "  fi\n"
       "  case $before in\n",
-      fmt::join(words, " "), fmt::join(own_commands, " "));
+      words, fmt::join(own_commands, " "));
   for (const OptionValues& values : option_values()) {
     text +=
         fmt::format("    {}) words={} ;;\n", values.option, in_quotes(fmt::format("{}", fmt::join(values.words, " "))));
@@ -119,8 +122,8 @@ std::string bash_script(std::span<const CommandHelp> programs) {
     for (const CommandOption& option : program.options) {
       if (!option.names.empty()) options.push_back(option.names.back());
     }
-    const std::string names = command_of(program) == "train" ? "train | fit" : std::string(command_of(program));
-    text += fmt::format("    {}) words={} ;;\n", names, in_quotes(fmt::format("{}", fmt::join(options, " "))));
+    text += fmt::format("    {}) words={} ;;\n", names_of(program, " | "),
+                        in_quotes(fmt::format("{}", fmt::join(options, " "))));
   }
   text += fmt::format(
       "    help | man) words='{}' ;;\n"
@@ -129,7 +132,7 @@ std::string bash_script(std::span<const CommandHelp> programs) {
       "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
       "}}\n"
       "complete -o default -F _perfpred perfpred",
-      fmt::join(words, " "), fmt::join(shells, " "));
+      words, fmt::join(shells, " "));
   for (const CommandHelp& program : programs) text += " " + program.name;
   return text + "\n";
 }
@@ -172,9 +175,9 @@ std::string zsh_script(std::span<const CommandHelp> programs) {
       "  case $command in\n"
       "    help | man) _arguments '*:command:({})' ;;\n"
       "    completion) _arguments '*:shell:({})' ;;\n",
-      fmt::join(own_commands, " "), fmt::join(command_words(programs), " "), fmt::join(shells, " "));
+      fmt::join(own_commands, " "), command_words(programs), fmt::join(shells, " "));
   for (const CommandHelp& program : programs) {
-    text += fmt::format("    {}) _arguments", command_of(program) == "train" ? "train | fit" : command_of(program));
+    text += fmt::format("    {}) _arguments", names_of(program, " | "));
     for (const CommandOption& option : program.options) text += " \\\n      " + zsh_spec(option);
     text += " ;;\n";
   }
@@ -183,7 +186,7 @@ std::string zsh_script(std::span<const CommandHelp> programs) {
 
 std::string fish_script(std::span<const CommandHelp> programs) {
   const auto text_of = [](std::string_view text) { return "'" + replaced(text, "'\\", "\\") + "'"; };
-  const std::string words = fmt::format("{}", fmt::join(command_words(programs), " "));
+  const std::string words = command_words(programs);
   std::string text = "# Completes perfpred in fish. Made by: perfpred completion fish\n";
   const std::string first = fmt::format("__fish_is_first_token");
   for (const CommandHelp& program : programs) {
@@ -195,11 +198,11 @@ std::string fish_script(std::span<const CommandHelp> programs) {
   text += fmt::format("complete -c perfpred -f -n '__fish_seen_subcommand_from completion' -a '{}'\n",
                       fmt::join(shells, " "));
   for (const CommandHelp& program : programs) {
-    const std::string names = command_of(program) == "train" ? "train fit" : std::string(command_of(program));
     for (const CommandOption& option : program.options) {
       if (option.names.empty() || !option.names.back().starts_with("--")) continue;
-      text += fmt::format("complete -c perfpred -n '__fish_seen_subcommand_from {}' -l {}{} -d {}\n", names,
-                          option.names.back().substr(2), option.value.empty() ? "" : " -r", text_of(option.help));
+      text += fmt::format("complete -c perfpred -n '__fish_seen_subcommand_from {}' -l {}{} -d {}\n",
+                          names_of(program, " "), option.names.back().substr(2), option.value.empty() ? "" : " -r",
+                          text_of(option.help));
     }
   }
   for (const OptionValues& values : option_values()) {

@@ -42,7 +42,8 @@ std::vector<std::string> built_commands() {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(PERFPRED_BIN_DIR)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("perfpred-")) names.push_back(name.substr(9));
+    const bool has_several = name == "perfpred-learn" || name == "perfpred-torch";
+    if (!has_several && name.starts_with("perfpred-")) names.push_back(name.substr(9));
   }
   return names;
 }
@@ -63,6 +64,9 @@ TEST(Command, AloneSaysInTenLinesWhatItCanDoWithThreeExamples) {
 
 TEST(Command, EveryProgramIsInTheTableWithTheFirstLineOfItsHelp) {
   const std::string list = perfpred({"help"}).out;
+  for (const Command& command : commands()) {
+    EXPECT_TRUE(command.needs_torch || !program(std::string(command.name)).empty()) << command.name;
+  }
   for (const std::string& name : built_commands()) {
     const auto found = std::find_if(commands().begin(), commands().end(),
                                     [&name](const Command& command) { return command.name == name; });

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// perfpred: one name for all programs. perfpred COMMAND ... becomes perfpred-COMMAND ..., in the same process.
+#include "tools/run_command.h"
+
 #include <fmt/format.h>
 #include <perfpred/error.h>
 #include <perfpred/version.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -12,25 +14,24 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "text/files.h"
 #include "tools/command_pages.h"
 #include "tools/commands.h"
 
+namespace perfpred {
 namespace {
 
-using namespace perfpred;
 namespace fs = std::filesystem;
 
-fs::path path_of(const Command& command) {
-  return fs::read_symlink("/proc/self/exe").parent_path() / fmt::format("perfpred-{}", command.name);
-}
+std::string name_of(const Command& command) { return fmt::format("perfpred-{}", command.name); }
+
+fs::path beside_this(std::string_view program) { return fs::read_symlink("/proc/self/exe").parent_path() / program; }
 
 /// @throws InputError if this build lacks the program
 fs::path built(const Command& command) {
-  fs::path path = path_of(command);
+  fs::path path = beside_this(name_of(command));
   if (fs::exists(path)) return path;
   if (!command.needs_torch) throw InputError(fmt::format("{} is not there", path.string()));
   throw InputError(
@@ -39,14 +40,18 @@ fs::path built(const Command& command) {
                   command.name));
 }
 
-/// Becomes the program. @throws InputError if this build lacks it, Error if it can't be executed
-[[noreturn]] void become(const Command& command, std::vector<std::string> arguments) {
-  std::string path = built(command).string();
-  std::vector<char*> pointers = {path.data()};
+/// Runs the command here, or becomes the program. @throws InputError if this build lacks it, Error if it can't be
+/// executed
+int run(const Command& command, std::vector<std::string> arguments, const OwnCommands& own) {
+  arguments.insert(arguments.begin(), name_of(command));
+  std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
-  ::execv(path.c_str(), pointers.data());
-  throw Error(fmt::format("{}: {}", path, std::strerror(errno)));
+  if (const auto found = own.find(command.name); found != own.end())
+    return found->second(static_cast<int>(arguments.size()), pointers.data());
+  const fs::path path = built(command);
+  become(name_of(command), pointers.data());
+  throw Error(fmt::format("{} is a link to another program", path.string()));
 }
 
 CommandHelp help_of(const Command& command) {
@@ -63,7 +68,7 @@ CommandHelp help_of(const Command& command) {
 std::vector<CommandHelp> built_programs() {
   std::vector<CommandHelp> programs;
   for (const Command& command : commands()) {
-    if (fs::exists(path_of(command))) programs.push_back(help_of(command));
+    if (fs::exists(beside_this(name_of(command)))) programs.push_back(help_of(command));
   }
   return programs;
 }
@@ -86,25 +91,32 @@ void write_pages(const std::string& share) {
   write("/man/man1/", "perfpred.1", manual_page_of_all(PERFPRED_VERSION));
 }
 
-void answer(const std::vector<std::string>& words) {
-  const std::string& first = words.front();
+int say(std::string_view text) {
+  fmt::print("{}", text);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw Error("standard output cannot be written");
+  return 0;
+}
+
+int answer(const std::vector<std::string>& words, const OwnCommands& own) {
+  const std::string first = words.empty() ? "--help" : words.front();
   if (first == "--help" || first == "-h" || first == "help") {
-    if (words.size() > 1) become(command_named(words[1]), {"--help"});
-    fmt::print("{}", first == "help" ? command_list() : command_overview());
-  } else if (first == "--version") {
-    fmt::print("perfpred {}\n", PERFPRED_VERSION);
-  } else if (first == "completion") {
+    if (words.size() > 1) return run(command_named(words[1]), {"--help"}, own);
+    return say(first == "help" ? command_list() : command_overview());
+  }
+  if (first == "--version") return say(fmt::format("perfpred {}\n", PERFPRED_VERSION));
+  if (first == "completion") {
     if (words.size() != 2) throw InputError("completion takes a shell: bash, fish or zsh");
-    fmt::print("{}", completion_script(words[1], built_programs()));
-  } else if (first == "pages") {
+    return say(completion_script(words[1], built_programs()));
+  }
+  if (first == "pages") {
     if (words.size() != 2) throw InputError("pages takes a folder");
     write_pages(words[1]);
-  } else if (first == "man") {
-    fmt::print("{}",
-               words.size() < 2 ? manual_page_of_all(PERFPRED_VERSION) : manual_page(help_of(command_named(words[1]))));
-  } else {
-    become(command_named(first), {words.begin() + 1, words.end()});
+    return 0;
   }
+  if (first == "man") {
+    return say(words.size() < 2 ? manual_page_of_all(PERFPRED_VERSION) : manual_page(help_of(command_named(words[1]))));
+  }
+  return run(command_named(first), {words.begin() + 1, words.end()}, own);
 }
 
 int complain(const std::exception& error, int code) {
@@ -114,18 +126,26 @@ int complain(const std::exception& error, int code) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+void become(std::string_view program, char** argv) {
+  const fs::path path = beside_this(program);
+  if (!fs::exists(path) || fs::equivalent(path, "/proc/self/exe")) return;
+  ::execv(path.c_str(), argv);
+  throw Error(fmt::format("{}: {}", path.string(), std::strerror(errno)));
+}
+
+int run_command(int argc, char** argv, const OwnCommands& own) {
   try {
-    if (argc < 2) {
-      fmt::print("{}", command_overview());
-    } else {
-      answer({argv + 1, argv + argc});
+    const std::string name = fs::path(argc > 0 ? argv[0] : "").filename();
+    const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+    for (const Command& command : commands()) {
+      if (name == name_of(command)) return run(command, words, own);
     }
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw Error("standard output cannot be written");
-    return 0;
+    return answer(words, own);
   } catch (const InputError& error) {
     return complain(error, 2);
   } catch (const std::exception& error) {
     return complain(error, 1);
   }
 }
+
+}  // namespace perfpred
