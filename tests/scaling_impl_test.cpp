@@ -74,6 +74,8 @@ TEST(ScalingRows, AreRefusedWithFileAndLine) {
   EXPECT_EQ(row.probe, 2);
   folder.write("steps.csv", header + "a,T4,net,fp32,4e8,1+0,32,12.5,4,1,,\n");
   EXPECT_THAT(testing::refusal([&] { (void)read_scaling_rows(path); }), HasSubstr("steps.csv:2: gpus_per_node"));
+  folder.write("steps.csv", "cluster,gpu\na,T4\n");
+  EXPECT_EQ(testing::refusal([&] { (void)read_scaling_rows(path); }), path + ":1: column \"network\" is missing");
 }
 
 TEST(ScalingModel, OfPerfectScalingStaysPerfect) {

@@ -3,46 +3,60 @@
 
 #include <perfpred/error.h>
 
-#include <array>
-
 #include "text/csv.h"
 
 namespace perfpred {
 namespace {
 
-void read(ScalingRow& row, const CsvReader& csv) {
-  constexpr std::array<std::string_view, 8> names = {"cluster",    "gpu",           "network",     "precision",
-                                                     "grad_bytes", "gpus_per_node", "local_batch", "step_ms"};
-  const auto column = [&](std::size_t i) { return csv.required(names.at(i)); };
-  row.line = csv.place("").line;
-  row.cluster = csv.text(column(0));
-  row.gpu = csv.text(column(1));
-  row.network = csv.text(column(2));
-  row.precision = csv.text(column(3));
-  row.gradient_bytes = csv.positive(column(4));
-  row.placement = Placement::parse(csv.text(column(5)));
-  row.local_batch = csv.positive_integer(column(6));
-  row.step_sec = csv.positive(column(7)) * 1e-3;
-  const auto optional = [&](const char* name) { return csv.text(csv.optional(name)); };
-  if (!optional("accum").empty()) row.accumulate = csv.positive_integer(csv.optional("accum"));
-  row.is_scored = optional("use") != "0";
-  row.is_given = optional("part") == "given";
-  if (!optional("probe").empty()) row.probe = csv.integer(csv.optional("probe"));
-}
+/// The columns of a table. @throws InputError if one is missing
+struct ScalingColumns {
+  explicit ScalingColumns(const CsvReader& csv)
+      : cluster(csv.required("cluster")),
+        gpu(csv.required("gpu")),
+        network(csv.required("network")),
+        precision(csv.required("precision")),
+        gradient_bytes(csv.required("grad_bytes")),
+        placement(csv.required("gpus_per_node")),
+        local_batch(csv.required("local_batch")),
+        step_ms(csv.required("step_ms")),
+        accumulate(csv.optional("accum")),
+        use(csv.optional("use")),
+        part(csv.optional("part")),
+        probe(csv.optional("probe")) {}
+
+  [[nodiscard]] ScalingRow read(const CsvReader& csv) const {
+    ScalingRow row;
+    row.line = csv.place("").line;
+    row.cluster = csv.text(cluster);
+    row.gpu = csv.text(gpu);
+    row.network = csv.text(network);
+    row.precision = csv.text(precision);
+    row.gradient_bytes = csv.positive(gradient_bytes);
+    row.local_batch = csv.positive_integer(local_batch);
+    row.step_sec = csv.positive(step_ms) * 1e-3;
+    if (!csv.text(accumulate).empty()) row.accumulate = csv.positive_integer(accumulate);
+    row.is_scored = csv.text(use) != "0";
+    row.is_given = csv.text(part) == "given";
+    if (!csv.text(probe).empty()) row.probe = csv.integer(probe);
+    try {
+      row.placement = Placement::parse(csv.text(placement));
+    } catch (const InputError& error) {
+      throw InputError(csv.place("").prefix() + error.what());
+    }
+    return row;
+  }
+
+  CsvColumn cluster, gpu, network, precision, gradient_bytes, placement, local_batch, step_ms, accumulate, use, part,
+      probe;
+};
 
 }  // namespace
 
 std::vector<ScalingRow> read_scaling_rows(const std::string& path) {
   CsvReader csv(path);
+  const ScalingColumns columns(csv);
   std::vector<ScalingRow> rows;
-  while (csv.next()) {
-    try {
-      read(rows.emplace_back(), csv);
-    } catch (const InputError& error) {
-      const std::string what = error.what(), prefix = csv.place("").prefix();
-      throw InputError(what.starts_with(prefix) ? what : prefix + what);
-    }
-  }
+  while (csv.next()) rows.push_back(columns.read(csv));
   if (rows.empty()) throw InputError(path + ": has a header and no row");
   return rows;
 }
