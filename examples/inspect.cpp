@@ -63,7 +63,7 @@ void inspect_layer(const std::string& text, const StepRequest& request) {
 
 /// Options for a training over several devices.
 struct RankOptions {
-  std::string parallel = "ddp", gpus_per_node, program;
+  std::string parallel, gpus_per_node, program;
   std::vector<CLI::Option*> all;
 
   void add_to(Program& to) {

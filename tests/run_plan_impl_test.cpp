@@ -449,7 +449,7 @@ TEST(PlanRuns, GivesDevicesWithoutANameOne) {
   request.devices.clear();
   EXPECT_THROW((void)plan_runs(rows, request), InputError);
   request = safe_request(0.9, 1);
-  EXPECT_THROW((void)plan_runs(rows, request), InputError);  // no model, no confidence
+  EXPECT_THROW((void)plan_runs(rows, request), InputError);      // no model, no confidence
   for (const double no_fraction : {std::nan(""), -0.1, 60.0}) {  // 60: percent
     request.min_acc = no_fraction;
     EXPECT_THROW((void)plan_runs(rows, request, TimeRegressor::fit(rows)), InputError);

@@ -141,6 +141,12 @@ TEST(ScalingEvaluation, LeavesOutWhatItsProtocolSays) {
   EXPECT_EQ(n(ScalingProtocol::larger, 4), 2U);
   EXPECT_EQ(n(ScalingProtocol::larger, 8), 1U);
   EXPECT_EQ(n(ScalingProtocol::placements, 8), 4U);
+  const auto refused = [&](const ScalingProbe& probe) {
+    return testing::refusal([&] { (void)evaluate_scaling(rows, ScalingProtocol::larger, {}, probe); });
+  };
+  EXPECT_EQ(refused({.rows = 1, .networks = {"nope"}}), "network \"nope\" is not in the table that is scored");
+  EXPECT_EQ(refused({.rows = 100}), "no row is left to score");
+  EXPECT_EQ(refused({.max_gpus = 16}), "no row is left out by this protocol");
 }
 
 /// Mean over groups of the two large clusters (Pollux, Sia) of the median error, and the share that intervals hold.

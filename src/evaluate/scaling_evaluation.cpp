@@ -3,11 +3,15 @@
 
 #include <perfpred/error.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
 #include <tuple>
 #include <utility>
+
+#include "text/parse.h"
 
 namespace perfpred {
 namespace {
@@ -34,8 +38,9 @@ void put_telling_first(Rows& rows) {
     first.push_back(*(std::find_if_not(node, rows.end(), of_node) - 1));
   }
   first.push_back(rows[rows.size() / 2]);
-  for (auto row = first.rbegin(); row != first.rend(); ++row) {
-    const auto found = std::ranges::find(rows, *row);
+  std::ranges::reverse(first);
+  for (const ScalingRow* row : first) {
+    const auto found = std::ranges::find(rows, row);
     std::rotate(rows.begin(), found, found + 1);
   }
 }
@@ -105,6 +110,20 @@ std::map<std::string, Rows> parts_of(const std::vector<ScalingRow>& rows, Scalin
   return parts;
 }
 
+/// @throws InputError for a network of the probe that the table lacks
+void check(const ScalingProbe& probe, const std::vector<ScalingRow>& rows) {
+  for (const std::string& network : probe.networks) {
+    const auto is_of_it = [&](const ScalingRow& row) { return row.network == network; };
+    if (std::ranges::none_of(rows, is_of_it))
+      throw InputError(fmt::format("network \"{}\" is not in the table that is scored", shown(network)));
+  }
+}
+
+ScalingEvaluation with_scores(ScalingEvaluation result) {
+  if (result.rows.empty()) throw InputError("no row is left to score");
+  return result;
+}
+
 }  // namespace
 
 std::vector<ScalingGroup> ScalingEvaluation::groups() const {
@@ -123,6 +142,7 @@ std::vector<ScalingGroup> ScalingEvaluation::groups() const {
 
 ScalingEvaluation evaluate_scaling_test(const std::vector<ScalingRow>& train, const std::vector<ScalingRow>& test,
                                         const Links& links, const ScalingProbe& probe) {
+  check(probe, test);
   Rows known, left_out;
   for (const ScalingRow& row : train) {
     if (row.is_scored) known.push_back(&row);
@@ -130,11 +150,12 @@ ScalingEvaluation evaluate_scaling_test(const std::vector<ScalingRow>& train, co
   for (const ScalingRow& row : test) left_out.push_back(&row);
   ScalingEvaluation result;
   score(std::move(known), left_out, links, probe, result);
-  return result;
+  return with_scores(std::move(result));
 }
 
 ScalingEvaluation evaluate_scaling(const std::vector<ScalingRow>& rows, ScalingProtocol protocol, const Links& links,
                                    const ScalingProbe& probe, const PartsDone& progress) {
+  check(probe, rows);
   const std::map<std::string, Rows> parts = parts_of(rows, protocol, probe.max_gpus);
   if (parts.empty()) throw InputError("no row is left out by this protocol");
   ScalingEvaluation result;
@@ -145,11 +166,11 @@ ScalingEvaluation evaluate_scaling(const std::vector<ScalingRow>& rows, ScalingP
     for (const ScalingRow& row : rows) {
       if (row.is_scored && !out.contains(&row)) known.push_back(&row);
     }
-    if (known.empty()) throw InputError("without " + name + " no row is left to learn from");
+    if (known.empty()) throw InputError("this protocol leaves no row to learn from");
     score(std::move(known), left_out, links, probe, result);
     if (progress) progress(++done, parts.size());
   }
-  return result;
+  return with_scores(std::move(result));
 }
 
 }  // namespace perfpred

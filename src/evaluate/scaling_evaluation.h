@@ -45,7 +45,7 @@ struct ScalingEvaluation {
 [[nodiscard]] ScalingEvaluation evaluate_scaling_test(const std::vector<ScalingRow>& train,
                                                       const std::vector<ScalingRow>& test, const Links& links,
                                                       const ScalingProbe& probe);
-/// @throws InputError if nothing is left to learn from
+/// @throws InputError if nothing is left to learn from or to score, and for a network of the probe that no row is of
 [[nodiscard]] ScalingEvaluation evaluate_scaling(const std::vector<ScalingRow>& rows, ScalingProtocol protocol,
                                                  const Links& links, const ScalingProbe& probe,
                                                  const PartsDone& progress = {});

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -110,9 +111,13 @@ void set_word(MegatronProgram& program, std::string_view item) {
 MegatronProgram parse_megatron_program(std::string_view text) {
   MegatronProgram program;
   if (trimmed(text).empty()) return program;
+  std::set<std::string_view> given;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
-    set_word(program, text.substr(begin, end - begin));
+    const std::string_view item = text.substr(begin, end - begin);
+    const std::string_view name = trimmed(item.substr(0, item.find('=')));
+    if (!given.insert(name).second) throw InputError(fmt::format("program: {} is given twice", shown(name)));
+    set_word(program, item);
     begin = end + 1;
   }
   return program;

@@ -265,7 +265,7 @@ std::string Fitted::key_of(const Effect& effect, const ScalingRow& row) const {
     const auto group = groups.find(group_of(row));
     if (group == groups.end() || group->second.batches.size() < many_batches) return {};
   }
-  const std::string group = row.cluster + '\n' + row.network + '\n' + row.precision;
+  std::string group = row.cluster + '\n' + row.network + '\n' + row.precision;
   switch (effect.level) {
     case Level::all:
       return "all";

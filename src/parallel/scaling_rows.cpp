@@ -26,6 +26,9 @@ struct ScalingColumns {
 
   [[nodiscard]] ScalingRow read(const CsvReader& csv) const {
     ScalingRow row;
+    for (const CsvColumn* column : {&cluster, &gpu, &network, &precision}) {
+      if (csv.text(*column).empty()) throw InputError(csv.place(column->name).prefix() + column->name + " is missing");
+    }
     row.line = csv.place("").line;
     row.cluster = csv.text(cluster);
     row.gpu = csv.text(gpu);

@@ -20,6 +20,8 @@ void refuse_unanswered(const Workload& workload, const std::optional<Device>& de
   if (workload.weights != Weights::as_precision) refuse("weights other than as_precision");
   if (workload.phases != Phases::all) refuse("phases forward");
   if (workload.loss != LossForm::whole) refuse("loss chunked");
+  if (workload.padding != Padding::packed) refuse("padding padded");
+  if (workload.optimizer_impl != OptimizerImpl::fused) refuse("optimizer_impl foreach: Megatron-LM's is fused");
   if (workload.checkpoint > 1) refuse("checkpoint of every k-th block: none and all are known");
   if (device && (device->kind != DeviceKind::gpu || device->vendor == "AMD")) refuse("devices but NVIDIA's GPUs");
 }
@@ -29,11 +31,14 @@ void refuse_unanswered(const Workload& workload, const std::optional<Device>& de
 std::optional<RankReport> report_ranks(const Workload& workload, const std::string& parallel,
                                        const std::string& gpus_per_node, const std::string& program,
                                        const std::optional<Device>& device) {
-  ParallelLayout layout = ParallelLayout::parse(parallel);
+  ParallelLayout layout = ParallelLayout::parse(parallel.empty() ? "ddp" : parallel);
   Placement placement = {{layout.devices()}};
   if (!gpus_per_node.empty()) placement = Placement::parse(gpus_per_node);
   layout = layout.on(placement);
   if (layout.devices() == 1) {
+    if (!parallel.empty() && gpus_per_node.empty())
+      throw InputError(
+          fmt::format("--parallel {} is for several devices: --gpus-per-node says how many", shown(parallel)));
     if (!program.empty()) throw InputError("--program is for several devices");
     return std::nullopt;
   }
@@ -54,7 +59,10 @@ std::optional<RankReport> report_ranks(const Workload& workload, const std::stri
   request.optimizer = workload.optimizer;
   request.since_hopper = device && (device->arch == "Hopper" || device->arch == "Blackwell");
   if (workload.checkpoint == 1) request.program.recompute = Recompute::layers;
-  if (workload.attention == Attention::eager) request.program.attention = AttentionKernel::unfused;
+  if (workload.attention == Attention::eager) {
+    if (request.program.attention) throw InputError("attention eager and attention-backend are both given");
+    request.program.attention = AttentionKernel::unfused;
+  }
   return RankReport{
       std::string(workload.network), workload.batch_size, workload.accumulate, std::move(placement), layout,
       rank_memory(request)};
