@@ -106,6 +106,7 @@ class ScalingEvaluationOptions {
             {"n", group.errors.size()},
             {"median_ape", or_null(group.errors.middle())},
             {"mape", or_null(group.errors.mean())},
+            {"coverage90", or_null(group.errors.coverage())},
             {"perfect_median_ape", or_null(group.of_perfect.middle())},
             {"perfect_mape", or_null(group.of_perfect.mean())}};
   }
