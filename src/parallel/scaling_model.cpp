@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "statistics/confidence.h"
+#include "statistics/quantiles.h"
 
 namespace perfpred {
 namespace scaling {
@@ -122,7 +123,8 @@ class OneDevice {
 
   [[nodiscard]] double log_ms(std::int64_t batch) const {
     std::vector<std::pair<double, double>> points;  // logarithms
-    for (const auto& [size, times] : measured_) points.emplace_back(std::log(static_cast<double>(size)), middle(times));
+    for (const auto& [size, times] : measured_)
+      points.emplace_back(std::log(static_cast<double>(size)), std::log(median(times)));
     const double x = std::log(static_cast<double>(batch));
     constexpr double slope_of_one = 0.9, least_beyond = 0.5;
     if (points.size() == 1) return points[0].second + slope_of_one * (x - points[0].first);
@@ -140,12 +142,6 @@ class OneDevice {
   }
 
  private:
-  [[nodiscard]] static double middle(std::vector<double> times) {
-    std::sort(times.begin(), times.end());
-    const std::size_t half = times.size() / 2;
-    return std::log(times.size() % 2 == 1 ? times[half] : (times[half - 1] + times[half]) / 2);
-  }
-
   std::map<std::int64_t, std::vector<double>> measured_;
 };
 
@@ -168,6 +164,7 @@ bool is_linked_fast(const ScalingRow& row) {
 /// Scatter of rows about the model, before a group's scale.
 double scatter(double of_links) { return std::hypot(0.022, 0.13 * of_links); }
 
+/// Between two values in proportion: groups have few rows.
 double quantile90(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const double at = 0.9 * static_cast<double>(values.size() - 1);
@@ -432,9 +429,7 @@ void Fitted::scale_scatter(std::span<const ScalingRow* const> rows, const std::v
     groups.at(name).scale = quantile90(errors) / z90;
     if (errors.size() >= many_rows) of_many.push_back(groups.at(name).scale);
   }
-  std::sort(of_many.begin(), of_many.end());
-  scale =
-      of_many.empty() ? quantile90(all) / z90 : (of_many[(of_many.size() - 1) / 2] + of_many[of_many.size() / 2]) / 2;
+  scale = of_many.empty() ? quantile90(all) / z90 : median(of_many);
   for (auto& [name, errors] : by_group) {
     double& own = groups.at(name).scale;
     const auto n = static_cast<double>(errors.size());
