@@ -174,7 +174,7 @@ TEST(ExecutedStep, KeepsTheTimesAtWhichMemoryIsGivenBack) {
 OpGraph compiled(const char* network, Phases phases) {
   Workload workload = trained_with(network, 2, Optimizer::none);
   workload.phases = phases;
-  return execute(workload.graph(), DeviceKind::gpu, true).graph();
+  return execute(workload.graph(), DeviceKind::gpu, Compiler::inductor).graph();
 }
 
 /// TorchInductor's decide_layout_opt by hand: gradients and groups of several channels (ResNeXt), or 3x3 convolutions
@@ -192,13 +192,13 @@ TEST(ExecutedStep, ACompilerKeepsImagesInTheLayoutThatSuitsTheirConvolutions) {
   EXPECT_EQ(compiled("bert_base", Phases::all).layout(), Layout::nchw);  // nothing convolves
 }
 
-/// A compiler writes norms and softmax itself, with what is computed around them, and leaves products to libraries. The
-/// work is the same, and no result is read more often.
+/// A compiler writes norms and softmax itself, with what is computed around them, and leaves products to libraries. It
+/// moves less.
 TEST(ExecutedStep, ACompilerWritesNormsItself) {
   for (const char* network : {"vit_b_32", "bert_base", "llama3_8b"}) {
     Workload workload = trained_with(network, 2, Optimizer::none);
     const OpGraph eager = on_gpu(workload);
-    const OpGraph fused = execute(workload.graph(), DeviceKind::gpu, true).graph();
+    const OpGraph fused = execute(workload.graph(), DeviceKind::gpu, Compiler::inductor).graph();
     for (const OpKind kind : {OpKind::layer_norm, OpKind::layer_norm_backward, OpKind::rms_norm,
                               OpKind::rms_norm_backward, OpKind::log_softmax}) {
       EXPECT_EQ(fused.totals(kind).ops, 0) << network;
@@ -207,7 +207,8 @@ TEST(ExecutedStep, ACompilerWritesNormsItself) {
       EXPECT_EQ(fused.totals(kind).ops, eager.totals(kind).ops) << network;
     }
     EXPECT_GT(fused.totals(OpKind::fused).ops, 0) << network;
-    EXPECT_EQ(fused.totals().flops, eager.totals().flops) << network;
+    EXPECT_GE(fused.totals().flops, eager.totals().flops) << network;  // some are computed again
+    EXPECT_LE(fused.totals().flops, 1.02 * eager.totals().flops) << network;
     EXPECT_LT(fused.totals().bytes(), eager.totals().bytes()) << network;
   }
 }

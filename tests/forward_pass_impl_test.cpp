@@ -101,8 +101,8 @@ TEST(CompiledStep, ReadsOnceAndWritesOnceWhatAChainNeeds) {
   add(OpKind::add, {a, b}, sum);
   add(OpKind::relu, {sum}, above);
   add(OpKind::mul, {above, c}, d);
-  add(OpKind::nll_loss, {d, a}, product);
-  const ExecutedStep compiled = execute(step, DeviceKind::gpu, true);
+  add(OpKind::max_pool2d, {d}, product);
+  const ExecutedStep compiled = execute(step, DeviceKind::gpu, Compiler::inductor);
   ASSERT_EQ(compiled.graph().ops().size(), 2U);
   const Op& fused = compiled.graph().ops()[0];
   EXPECT_EQ(fused.bytes_read, 3 * 4096);
@@ -117,10 +117,11 @@ TEST(CompiledStep, ComputesTheSameProductsAndMovesFewerBytes) {
       Workload workload = workload_of(network, 4, Precision::bf16);
       workload.phases = phases;
       const ExecutedStep eager = execute(workload.graph(), DeviceKind::gpu);
-      const ExecutedStep compiled = execute(workload.graph(), DeviceKind::gpu, true);
+      const ExecutedStep compiled = execute(workload.graph(), DeviceKind::gpu, Compiler::inductor);
       const OpTotals before = eager.graph().totals(), after = compiled.graph().totals();
       EXPECT_EQ(after.conv_matmul_flops, before.conv_matmul_flops);
-      EXPECT_NEAR(after.flops, before.flops, 1e-9 * before.flops);
+      EXPECT_GE(after.flops, (1 - 1e-9) * before.flops);
+      EXPECT_LE(after.flops, (phases == Phases::all ? 1.02 : 1 + 1e-9) * before.flops);  // some are computed again
       EXPECT_LT(after.bytes(), before.bytes());
       EXPECT_LT(after.ops, before.ops);
       EXPECT_EQ(compiled.graph().params(), eager.graph().params());
@@ -132,7 +133,8 @@ TEST(CompiledStep, ComputesTheSameProductsAndMovesFewerBytes) {
 TEST(CompiledStep, NothingIsReadBeforeItIsMade) {
   for (const char* network : {"resnet50", "inception_v3", "densenet121", "shufflenet_v2_x1_0", "gpt2", "swin_t"}) {
     SCOPED_TRACE(network);
-    const ExecutedStep compiled = execute(workload_of(network, 2, Precision::fp16).graph(), DeviceKind::gpu, true);
+    const ExecutedStep compiled =
+        execute(workload_of(network, 2, Precision::fp16).graph(), DeviceKind::gpu, Compiler::inductor);
     const OpGraph& graph = compiled.graph();
     std::vector<bool> made(graph.tensors().size());
     for (const Op& op : graph.ops()) {

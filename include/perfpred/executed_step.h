@@ -4,7 +4,16 @@
 #include <perfpred/op_graph.h>
 #include <perfpred/workload.h>
 
+#include <cstdint>
+
 namespace perfpred {
+
+/// What writes a step's kernels anew: nothing, torch.compile (TorchInductor), XLA.
+enum class Compiler : std::uint8_t { none, inductor, xla };
+
+/// @param compiled, software  fields of a workload
+[[nodiscard]] PERFPRED_API Compiler compiler_of(bool compiled, Software software);
+[[nodiscard]] PERFPRED_API Compiler compiler_of(const Workload& workload);
 
 /// One training step as LibTorch executes it on a kind of device (docs/guides/counting.md). On a GPU, biases of
 /// convolutions are added and have gradients summed apart, dropout is one kernel with a byte mask, operators on lists
@@ -23,7 +32,7 @@ class PERFPRED_API ExecutedStep {
 
  private:
   friend class StepGrowth;
-  friend PERFPRED_API ExecutedStep execute(OpGraph step, DeviceKind device, bool compiled);
+  friend PERFPRED_API ExecutedStep execute(OpGraph step, DeviceKind device, Compiler compiler);
   ExecutedStep(OpGraph graph, DeviceKind device) : graph_(std::move(graph)), device_(device) {}
 
   OpGraph graph_;
@@ -35,14 +44,10 @@ class PERFPRED_API ExecutedStep {
 [[nodiscard]] PERFPRED_API Precision product_precision(DataType type, Precision asked);
 
 /// @param step  as Workload::graph(), StepFile::graph() or a trace gives it
-/// @param compiled  a chain of elementwise operators is one kernel: it reads what comes from outside once, and writes
-///                  what is needed outside once. On a GPU images lie in channels-last memory
-///                  where that suits the convolutions
-[[nodiscard]] PERFPRED_API ExecutedStep execute(OpGraph step, DeviceKind device, bool compiled = false);
-
-/// Whether a compiler fuses operators: torch.compile, or XLA (also JAX's).
-/// @param compiled, software  fields of a workload
-[[nodiscard]] PERFPRED_API bool is_compiled(bool compiled, Software software);
-[[nodiscard]] PERFPRED_API bool is_compiled(const Workload& workload);
+/// @param compiler  makes a chain of elementwise operators one kernel, which reads what comes from outside once, and
+///                  writes what is needed outside once. On a GPU images lie in channels-last memory where that suits
+///                  the convolutions. TorchInductor computes a second time in the backward pass what costs less than
+///                  to keep it
+[[nodiscard]] PERFPRED_API ExecutedStep execute(OpGraph step, DeviceKind device, Compiler compiler = Compiler::none);
 
 }  // namespace perfpred

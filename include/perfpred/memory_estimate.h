@@ -28,6 +28,7 @@ struct PERFPRED_API TrainingJob {
   bool lengths_vary = false;      ///< sequences differ from step to step, so the allocator keeps blocks of many sizes
   bool other_allocator = false;   ///< on a GPU, not LibTorch's: how much it takes ahead is its user's setting
   bool unpacks_nf4 = false;       ///< bitsandbytes' products keep more for the backward pass than others
+  bool compiled = false;          ///< by torch.compile: the bounds are wider
   std::int64_t device_bytes = 0;  ///< that a program can have, >= 0; 0 if that is not known. The allocator gives
                                   ///< unused blocks back before it runs out of them
 

@@ -54,10 +54,6 @@ std::vector<std::string> what_is_left_out(const Answer& answer) {
   std::vector<std::string> lines;
   if (!workload.knows_epoch())
     lines.push_back(fmt::format("epoch, total and price: {} is not stated", epoch_fields(workload)));
-  if (workload.compiled && answer.forecast.memory)
-    lines.emplace_back(
-        "memory that torch.compile saves: the eager step's is given, an upper bound, of which a compiled one may need "
-        "half");
   if (std::ranges::find(answer.assumed, "padding") != answer.assumed.end())
     lines.emplace_back("texts of several lengths, which take more memory and time: padding=padded");
   return lines;

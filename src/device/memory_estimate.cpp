@@ -34,6 +34,9 @@ struct MemoryErrors {
 constexpr MemoryErrors tensor_errors = {0.01, 0.10};
 constexpr MemoryErrors reserved_errors = {0.04, 0.30};
 constexpr MemoryErrors cpu_errors = {0, 0.05};
+/// Of steps of torch.compile: what the compiler reuses and how it lays tensors out is not followed.
+constexpr MemoryErrors compiled_tensor_errors = {0.01, 0.20};
+constexpr MemoryErrors compiled_reserved_errors = {0.04, 0.38};
 
 /// What bitsandbytes adds: copies that its products keep, as shares of the same; and of the allocator, as shares of the
 /// packed weights, the blocks in which they were loaded before they were packed.
@@ -201,7 +204,8 @@ class Replay {
       bound.upper = plus_share(bound.upper, errors.upper, bytes);
     };
     estimate.tensors = {peak_, peak_};
-    raise(estimate.tensors, caching_ ? tensor_errors : cpu_errors, peak_ - fixed);
+    const MemoryErrors& of_tensors = job_.compiled ? compiled_tensor_errors : tensor_errors;
+    raise(estimate.tensors, caching_ ? of_tensors : cpu_errors, peak_ - fixed);
     estimate.context = job_.context_bytes;
     if (job_.other_allocator && job_.unpacks_nf4) raise(estimate.tensors, nf4_errors, peak_ - fixed);
     if (!caching_ || job_.other_allocator) {
@@ -209,7 +213,7 @@ class Replay {
     } else {
       const std::int64_t reserved = memory_.reserved();
       estimate.reserved = {reserved, reserved};
-      raise(estimate.reserved, reserved_errors, reserved - fixed);
+      raise(estimate.reserved, job_.compiled ? compiled_reserved_errors : reserved_errors, reserved - fixed);
       if (job_.unpacks_nf4) {
         raise(estimate.tensors, nf4_errors, peak_ - fixed);
         raise(estimate.reserved, nf4_errors, peak_ - fixed);
@@ -461,6 +465,7 @@ std::optional<TrainingJob> TrainingJob::of(const Workload& workload, const Devic
   job->lengths_vary = workload.padding == Padding::padded;
   job->other_allocator = device.kind == DeviceKind::gpu && workload.software != Software::pytorch;
   job->unpacks_nf4 = workload.weights == Weights::nf4;
+  job->compiled = compiler_of(workload) == Compiler::inductor;
   job->device_bytes = device.usable_bytes().value_or(0);
   return job;
 }
@@ -504,7 +509,7 @@ std::optional<std::int64_t> largest_batch(Workload workload, const Device& devic
   Workload tried = workload;
   const std::optional<std::int64_t> largest = largest_of(device, reserved_by_others, [&](std::int64_t batch) {
     tried.batch_size = batch;
-    return estimate_memory(*step_in_memory(tried, device.kind), *job).device.upper;
+    return estimate_memory(*executed_step(tried, device.kind), *job).device.upper;
   });
   if (found.size() == max_found_batches) found.erase(found.begin());
   found.push_back({std::move(workload), version, device, reserved_by_others, largest});

@@ -160,7 +160,7 @@ std::optional<std::int64_t> find_largest_batch(const Workload& workload, const D
 void add_limits(Forecast& job, const OpGraph& neutral, const Device& device, const Workload& workload,
                 const JobTerms& terms) {
   if (const std::optional<TrainingJob> training = TrainingJob::of(workload, device)) {
-    job.memory = estimate_memory(*step_in_memory(workload, device.kind), *training);
+    job.memory = estimate_memory(*executed_step(workload, device.kind), *training);
     job.verdict = job.memory->verdict(device, terms.reserved_by_others);
     if (job.verdict) {
       job.usable_bytes = std::max<std::int64_t>(*device.usable_bytes() - terms.reserved_by_others, 0);

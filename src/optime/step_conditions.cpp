@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optime/step_conditions.h"
 
-#include <perfpred/executed_step.h>
-
 namespace perfpred {
 
 StepConditions conditions_of(const Workload& workload) {
@@ -19,6 +17,8 @@ std::vector<std::string> words_of(const StepConditions& conditions) {
   return words;
 }
 
-bool is_compiled(const StepConditions& conditions) { return is_compiled(conditions.compiled, conditions.software); }
+Compiler compiler_of(const StepConditions& conditions) { return compiler_of(conditions.compiled, conditions.software); }
+
+bool is_compiled(const StepConditions& conditions) { return compiler_of(conditions) != Compiler::none; }
 
 }  // namespace perfpred

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <perfpred/executed_step.h>
 #include <perfpred/workload.h>
 
 #include <string>
@@ -21,6 +22,8 @@ struct StepConditions {
 
 /// Those that differ from the default, each by its word: `compiled`, `software=xla`, `loader=included`, `forward`.
 [[nodiscard]] std::vector<std::string> words_of(const StepConditions& conditions);
+
+[[nodiscard]] Compiler compiler_of(const StepConditions& conditions);
 
 /// Whether a compiler fuses operators, and dispatches kernels itself.
 [[nodiscard]] bool is_compiled(const StepConditions& conditions);

@@ -174,8 +174,8 @@ struct AskedStep {
   friend auto operator<=>(const AskedStep&, const AskedStep&) = default;
 };
 
-std::shared_ptr<const std::vector<StepKernel>> shared_kernels(OpGraph graph, DeviceKind device, bool compiled) {
-  auto kernels = std::make_shared<std::vector<StepKernel>>(step_kernels(execute(std::move(graph), device, compiled)));
+std::shared_ptr<const std::vector<StepKernel>> shared_kernels(OpGraph graph, DeviceKind device, Compiler compiler) {
+  auto kernels = std::make_shared<std::vector<StepKernel>>(step_kernels(execute(std::move(graph), device, compiler)));
   find_repeats(*kernels);
   return kernels;
 }
@@ -195,7 +195,7 @@ StepOrReason captured_step(const AskedStep& asked) {
     if (asked.layout) graph.set_layout(*asked.layout);
     step.layout = graph.layout();
     if (asked.conditions.phases == Phases::forward) graph = forward_pass(graph);
-    step.kernels = shared_kernels(std::move(graph), asked.device, is_compiled(asked.conditions));
+    step.kernels = shared_kernels(std::move(graph), asked.device, compiler_of(asked.conditions));
   } catch (const InputError&) {  // only the file knows which batch sizes it answers for
     return Unscored::other_batch_size;
   }
@@ -219,7 +219,7 @@ StepOrReason zoo_step(const AskedStep& asked) {
     if (!update) return Unscored::unknown_optimizer;
     workload.optimizer = *update;
     workload.phases = asked.conditions.phases;
-    Step step{shared_kernels(workload.graph(), asked.device, is_compiled(asked.conditions)),
+    Step step{shared_kernels(workload.graph(), asked.device, compiler_of(asked.conditions)),
               element_bytes(asked.precision)};
     if (pictures) {
       set_pictures(step, asked);
@@ -286,7 +286,7 @@ std::variant<StepRow, Unscored> row_of_run(const AggregateRow& run, const Device
   const Arithmetic arithmetic{workload.precision, workload.precision, StepArithmetic::as_graph, {}};
   if (const auto reason = set_device(devices, arithmetic, row, own)) return *reason;
   try {
-    row.kernels = shared_kernels(workload.graph(), row.device.kind, is_compiled(workload));
+    row.kernels = shared_kernels(workload.graph(), row.device.kind, compiler_of(workload));
   } catch (const InputError&) {
     return Unscored::unknown_network;
   }

@@ -33,8 +33,8 @@ Workload what_is_executed(Workload workload) {
 }
 
 /// DeviceKind::other asks for the graph as it is written.
-bool compiles(const Workload& workload, DeviceKind device) {
-  return device != DeviceKind::other && is_compiled(workload);
+Compiler compiler_for(const Workload& workload, DeviceKind device) {
+  return device == DeviceKind::other ? Compiler::none : compiler_of(workload);
 }
 
 class KeptStep {
@@ -77,7 +77,7 @@ class KeptStep {
  private:
   [[nodiscard]] ExecutedStep made(Workload asked, std::int64_t batch) const {
     asked.batch_size = batch;
-    return execute(asked.graph(), device_, compiles(asked, device_));
+    return execute(asked.graph(), device_, compiler_for(asked, device_));
   }
 
   /// Some sizes are in proportion to the batch but for rounding up to whole blocks. What is in proportion at two batch
@@ -126,7 +126,7 @@ std::shared_ptr<const ExecutedStep> executed_step(const Workload& workload, Devi
   }
   const auto written = find(DeviceKind::other);
   const bool is_written = written != kept.end() && written->batch() == workload.batch_size;
-  ExecutedStep step = execute(is_written ? written->graph() : workload.graph(), device, compiles(workload, device));
+  ExecutedStep step = execute(is_written ? written->graph() : workload.graph(), device, compiler_for(workload, device));
   kept.insert(kept.begin(), KeptStep(std::move(executed), version, workload.batch_size, std::move(step)));
   // The one that was asked for comes beside them; if it is larger than all of them may be, it takes their room.
   std::size_t ops = std::max(kept.front().graph().ops().size(), max_kept_ops) - max_kept_ops;
@@ -135,11 +135,6 @@ std::shared_ptr<const ExecutedStep> executed_step(const Workload& workload, Devi
   });
   kept.erase(beyond, kept.end());
   return kept.front().of(workload);
-}
-
-std::shared_ptr<const ExecutedStep> step_in_memory(Workload workload, DeviceKind device) {
-  workload.compiled = false;
-  return executed_step(workload, device);
 }
 
 }  // namespace perfpred

@@ -7,15 +7,11 @@
 
 namespace perfpred {
 
-/// execute(workload.graph(), device, is_compiled(workload)); of DeviceKind::other the graph itself. Each thread keeps
+/// execute(workload.graph(), device, compiler_of(workload)); of DeviceKind::other the graph itself. Each thread keeps
 /// the steps that it asked for last: asked for one again, it gets the same one, and of another batch size the same one
 /// re-sized, if the step grows with its batch alone (StepGrowth). A captured step is kept until a rule of operators
 /// changes.
 /// @throws InputError as Workload::graph()
 [[nodiscard]] std::shared_ptr<const ExecutedStep> executed_step(const Workload& workload, DeviceKind device);
-
-/// The step whose tensors a job's memory is estimated from: executed_step(), eager where torch.compile runs it, of
-/// which no rule says what it saves.
-[[nodiscard]] std::shared_ptr<const ExecutedStep> step_in_memory(Workload workload, DeviceKind device);
 
 }  // namespace perfpred

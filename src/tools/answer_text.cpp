@@ -144,13 +144,11 @@ class AnswerText {
     return verdict ? style_.verdict(*verdict, in_words(*verdict)) : std::string();
   }
 
-  /// A compiled step may fit where the eager one, whose memory is known, does not.
   void add_memory() {
-    const bool may_fit = workload_.compiled && job_.verdict == MemoryVerdict::does_not_fit;
     add("  {:<12} {:>12} GB  (95 %: below {})", "memory", gigabytes(job_.memory->device.p50),
         gigabytes(job_.memory->device.upper));
     if (job_.usable_bytes) add(" of {} GB", gigabytes(*job_.usable_bytes));
-    add("{}{}{}\n", job_.verdict ? ", " : "", verdict_text(job_.verdict), may_fit ? " uncompiled" : "");
+    add("{}{}\n", job_.verdict ? ", " : "", verdict_text(job_.verdict));
     if (job_.memory->reserved.p50 != job_.memory->device.p50) {
       const std::string reserved = workload_.software == Software::pytorch
                                        ? fmt::format("{} GB reserved by PyTorch", gigabytes(job_.memory->reserved.p50))

@@ -287,20 +287,17 @@ TEST(Fit, TextsOfSeveralLengthsAreLeftOutUnlessTheyArePadded) {
   EXPECT_EQ(answer(resnet50("8", "T4")).at("left_out"), Json::array());
 }
 
-/// A compiled step's memory is not estimated: what is answered is the eager step's, to the byte.
-TEST(Fit, MemoryOfACompiledStepIsSaidToBeTheEagerOne) {
-  const std::vector<std::string> eager = {"--network", "gpt2_xl", "--batch-size",   "32",     "--input",   "1024",
-                                          "--device",  "T4",      "--train-images", "100000", "--padding", "packed"};
-  const std::vector<std::string> compiled = with(eager, {"--compiled", "1"});
-  const std::string line =
-      "memory that torch.compile saves: the eager step's is given, an upper bound, of which a compiled one may need "
-      "half";
-  EXPECT_EQ(answer(compiled).at("memory"), answer(eager).at("memory"));
-  EXPECT_EQ(answer(compiled).at("left_out"), Json::array({line}));
-  EXPECT_EQ(answer(eager).at("left_out"), Json::array());
-  const std::string text = predict(compiled).out;
-  EXPECT_THAT(text, AllOf(HasSubstr("\n  left out     " + line + "\n"), HasSubstr(", does not fit uncompiled\n")));
-  EXPECT_THAT(predict(eager).out, AllOf(HasSubstr(", does not fit\n"), Not(HasSubstr("left out"))));
+/// GPT-2 small, 8 x 1,024 words in mixed precision: an H200 held 13.31 GB of tensors, and 7.29 GB where it was compiled
+/// (data/nvidia_h200/pytorch; transformers' GELU there is of eight operators, which a compiler makes one kernel).
+TEST(Fit, ACompiledStepNeedsLessMemory) {
+  const std::vector<std::string> eager = {"--network",   "gpt2",     "--batch-size", "8",           "--input",
+                                          "1024",        "--device", "H200",         "--precision", "bf16",
+                                          "--optimizer", "adamw",    "--padding",    "packed"};
+  const auto tensors = [](const std::vector<std::string>& asked) {
+    return answer(asked).at("memory").at("tensors").at("p50").get<double>() / 1e9;
+  };
+  EXPECT_NEAR(tensors(with(eager, {"--compiled", "1"})), 7.29, 0.05 * 7.29);
+  EXPECT_GT(tensors(eager), 1.3 * 7.29);
 }
 
 TEST(Fit, ALanguageModelWithoutDataHasNoEpoch) {

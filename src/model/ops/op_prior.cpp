@@ -67,8 +67,7 @@ void use_threads(StepTime& step, double share) {
 
 /// The workload whose step is the same kernels in a row, dispatched alike, without what is a factor of its time.
 Workload as_executed(Workload workload) {
-  workload.compiled = is_compiled(workload);
-  workload.software = Software::pytorch;
+  workload.software = compiler_of(workload) == Compiler::xla ? Software::xla : Software::pytorch;
   workload.loader = Loader::none;
   workload.train_images = 1;
   return workload;
@@ -127,7 +126,7 @@ OpStep OpPrior::answer(const Workload& workload, const Device& device, Predicted
     return OpModelAccess::state(*model_).steps.of_conditions(words_of(conditions_of(of)));
   };
   scale(answer.time, std::exp(log_factor(workload) - log_factor(executed)));
-  if (!is_compiled(workload)) return answer;
+  if (compiler_of(workload) == Compiler::none) return answer;
   // What a compiler cannot make faster it leaves as it is.
   Workload eager = workload;
   eager.compiled = false;

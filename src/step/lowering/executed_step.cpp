@@ -239,18 +239,20 @@ bool prefers_channels_last(const OpGraph& step) {
 
 }  // namespace
 
-ExecutedStep execute(OpGraph step, DeviceKind device, bool compiled) {
+ExecutedStep execute(OpGraph step, DeviceKind device, Compiler compiler) {
   OpGraph executed = lowered(std::move(step), device);
-  if (!compiled) return {std::move(executed), device};
+  if (compiler == Compiler::none) return {std::move(executed), device};
+  if (compiler == Compiler::inductor) executed = recompute_in_backward(executed);
   OpGraph fused = fuse_pointwise(executed);
   if (device == DeviceKind::gpu && prefers_channels_last(fused)) fused.set_layout(Layout::nhwc);
   return {std::move(fused), device};
 }
 
-bool is_compiled(bool compiled, Software software) {
-  return compiled || software == Software::xla || software == Software::jax;
+Compiler compiler_of(bool compiled, Software software) {
+  if (compiled) return Compiler::inductor;
+  return software == Software::xla || software == Software::jax ? Compiler::xla : Compiler::none;
 }
 
-bool is_compiled(const Workload& workload) { return is_compiled(workload.compiled, workload.software); }
+Compiler compiler_of(const Workload& workload) { return compiler_of(workload.compiled, workload.software); }
 
 }  // namespace perfpred

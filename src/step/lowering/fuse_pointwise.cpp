@@ -5,13 +5,12 @@
 #include <map>
 #include <vector>
 
+#include "step/lowering/fusible.h"
 #include "step/lowering/lowering.h"
 #include "step/op_traits.h"
 
 namespace perfpred {
-namespace {
 
-/// A norm of the last axes or a softmax: a compiler writes it anew, with what is computed before and after it.
 bool is_of_rows(OpKind kind) {
   switch (kind) {
     case OpKind::layer_norm:
@@ -30,11 +29,35 @@ bool is_of_rows(OpKind kind) {
   }
 }
 
-/// A sum over a batch or an image, whose threads wait for each other as in the framework's own kernel.
 bool is_of_batch(const OpGraph& step, const Op& op) {
   return op.kind == OpKind::mean || op.kind == OpKind::sum || op.kind == OpKind::batch_norm_backward ||
          (op.kind == OpKind::batch_norm && step.outputs(op).size() > 1);
 }
+
+std::int64_t largest_operand(const OpGraph& step, const Op& op) {
+  std::int64_t most = 0;
+  for (const auto ids : {step.inputs(op), step.outputs(op)}) {
+    for (const TensorId id : ids) {
+      if (id != no_tensor) most = std::max(most, step.numel(id));
+    }
+  }
+  return most;
+}
+
+bool is_fusible(const OpGraph& step, const Op& op) {
+  if (op.phase == Phase::optimizer || step.outputs(op).empty()) return false;
+  if (is_of_rows(op.kind) || is_of_batch(step, op) || op.kind == OpKind::batch_norm) return true;
+  if (op.kind == OpKind::nll_loss || op.kind == OpKind::nll_loss_backward) return true;
+  const StepGroup group = traits_of(op.kind).group;
+  const bool pointwise =
+      group == StepGroup::elementwise || op.kind == OpKind::copy ||
+      (group == StepGroup::other && op.kind >= OpKind::hardswish && op.kind <= OpKind::tanh_backward) ||
+      (op.kind >= OpKind::sqrt && op.kind <= OpKind::bernoulli) || op.kind == OpKind::other;
+  const TensorId result = step.outputs(op)[0];
+  return pointwise && result != no_tensor && step.numel(result) == largest_operand(step, op);
+}
+
+namespace {
 
 /// One that a chain may have one of: it reads its operand twice.
 bool is_reduction(const OpGraph& step, const Op& op) { return is_of_rows(op.kind) || is_of_batch(step, op); }
@@ -68,28 +91,6 @@ class Fusion {
   [[nodiscard]] std::size_t last_op() const { return from_.ops().size() - 1; }
   [[nodiscard]] TensorId storage(TensorId id) const { return from_.tensors()[id].storage; }
 
-  [[nodiscard]] std::int64_t largest(const Op& op) const {
-    std::int64_t most = 0;
-    for (const auto ids : {from_.inputs(op), from_.outputs(op)}) {
-      for (const TensorId id : ids) {
-        if (id != no_tensor) most = std::max(most, from_.numel(id));
-      }
-    }
-    return most;
-  }
-
-  [[nodiscard]] bool fuses(const Op& op) const {
-    if (op.phase == Phase::optimizer || from_.outputs(op).empty()) return false;
-    if (is_reduction(from_, op) || op.kind == OpKind::batch_norm) return true;
-    const StepGroup group = traits_of(op.kind).group;
-    const bool pointwise =
-        group == StepGroup::elementwise || op.kind == OpKind::copy ||
-        (group == StepGroup::other && op.kind >= OpKind::hardswish && op.kind <= OpKind::tanh_backward) ||
-        (op.kind >= OpKind::sqrt && op.kind <= OpKind::bernoulli) || op.kind == OpKind::other;
-    const TensorId result = from_.outputs(op)[0];
-    return pointwise && result != no_tensor && from_.numel(result) == largest(op);
-  }
-
   /// The chain that an operator continues: it reads a result of the chain, and nothing that is made after its start.
   [[nodiscard]] std::size_t continued(const Op& op) const {
     std::size_t latest = none;
@@ -102,18 +103,18 @@ class Fusion {
     const Chain& chain = chains_[latest];
     const Op& first = from_.ops()[chain.ops.front()];
     const bool same_pass = (first.phase <= Phase::loss) == (op.phase <= Phase::loss);
-    const bool fits =
-        chain.open && same_pass && chain.numel == largest(op) && !(chain.reduces && is_reduction(from_, op));
+    const bool fits = chain.open && same_pass && chain.numel == largest_operand(from_, op) &&
+                      !(chain.reduces && is_reduction(from_, op));
     return fits ? latest : none;
   }
 
   void place(std::size_t i) {
     const Op& op = from_.ops()[i];
-    const bool open = fuses(op);
+    const bool open = is_fusible(from_, op);
     std::size_t chain = open ? continued(op) : none;
     if (chain == none) {
       chain = chains_.size();
-      chains_.push_back({{}, largest(op), open, false});
+      chains_.push_back({{}, largest_operand(from_, op), open, false});
     }
     chains_[chain].ops.push_back(i);
     chains_[chain].reduces = chains_[chain].reduces || is_reduction(from_, op);

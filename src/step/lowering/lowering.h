@@ -72,6 +72,9 @@ using LoweringRule = std::size_t (*)(Lowering& step, std::size_t i);
 /// fuse_pointwise.cpp: chains of elementwise operators as one
 [[nodiscard]] OpGraph fuse_pointwise(const OpGraph& step);
 
+/// recompute.cpp: the backward pass computes a second time what is cheaper to compute than to keep
+[[nodiscard]] OpGraph recompute_in_backward(const OpGraph& step);
+
 // lower_attention.cpp: attention that the device has no fused kernel for
 std::size_t write_out_attention_with_dropout(Lowering& step, std::size_t i);
 std::size_t write_out_attention_of_doubles(Lowering& step, std::size_t i);
