@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/device/torch_errors.h"
 
+#include <ATen/Context.h>
 #include <ATen/DeviceAccelerator.h>
 #include <c10/util/Exception.h>
 
@@ -14,6 +15,19 @@ std::string line_of(const c10::Error& error) { return first_line_of(error.what_w
 
 constexpr const char* no_engine = "unable to find an engine";
 constexpr double next_to_none = 0.05;
+
+/// Whether no call works on the current device any more. Libraries on it (cuBLAS, cuDNN) say only that they failed.
+bool device_has_failed() {
+  if (at::accelerator::deviceCount() == 0) return false;
+  const c10::DeviceIndex device = at::accelerator::getDeviceIndex();
+  if (!at::globalContext().getAcceleratorHooksInterface().hasPrimaryContext(device)) return false;  // never used
+  try {
+    at::accelerator::synchronizeDevice(device);
+  } catch (const c10::Error&) {
+    return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -50,7 +64,8 @@ void rethrow_torch_error() {
       throw DeviceError(line_of(failed));
     }
     if (memory) throw OutOfMemory(line_of(error));
-    if (dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr) throw DeviceError(line_of(error));
+    const bool of_device = dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr;
+    if (of_device || device_has_failed()) throw DeviceError(line_of(error));
     throw Error(line_of(error));
   } catch (const std::bad_alloc&) {
     throw OutOfMemory("the machine's memory is used up");
