@@ -44,6 +44,25 @@ TEST(CompiledMemory, IsWhatAnH200Holds) {
   EXPECT_LE(broken, 6);
 }
 
+/// The eager steps of the same programs. Of Llama in TF32, attention has no fused kernel.
+TEST(EagerMemory, OfPyTorchProgramsIsWhatAnH200Holds) {
+  const std::string folder = PERFPRED_SOURCE_DIR "/data/nvidia_h200/pytorch";
+  add_graphs(folder + "/graphs");
+  const Device device = DeviceCatalogue().find("H200-SXM-141GB");
+  std::vector<double> errors;
+  for (const perfpred::Run& run : read_runs(folder + "/runs.csv")) {
+    if (run.workload.compiled) continue;
+    SCOPED_TRACE(run.workload.key());
+    const MemoryEstimate memory = estimate(run.workload, device);
+    errors.push_back(std::abs(static_cast<double>(memory.tensors.p50) / (*run.peak_mem_mb * 1e6) - 1));
+    EXPECT_LE(errors.back(), 0.11);  // QLoRA: bitsandbytes' copies
+    EXPECT_LE(*run.peak_reserved_mb * 1e6, static_cast<double>(memory.reserved.upper));
+  }
+  ASSERT_EQ(errors.size(), 26U);
+  std::sort(errors.begin(), errors.end());
+  EXPECT_LE(errors[errors.size() / 2], 0.01);
+}
+
 /// data/nvidia_h200/pytorch: GPT-2 in mixed precision kept 15.30 GB of its forward pass, 33.02 GB uncompiled; ViT-B/16
 /// 4.45 GB in both cases.
 TEST(CompiledMemory, KeepsOfTheForwardPassWhatWasMeasured) {

@@ -197,6 +197,7 @@ TEST(ExecutedStep, ACompilerKeepsImagesInTheLayoutThatSuitsTheirConvolutions) {
 TEST(ExecutedStep, ACompilerWritesNormsItself) {
   for (const char* network : {"vit_b_32", "bert_base", "llama3_8b"}) {
     Workload workload = trained_with(network, 2, Optimizer::none);
+    workload.precision = Precision::bf16;
     const OpGraph eager = on_gpu(workload);
     const OpGraph fused = execute(workload.graph(), DeviceKind::gpu, Compiler::inductor).graph();
     for (const OpKind kind : {OpKind::layer_norm, OpKind::layer_norm_backward, OpKind::rms_norm,
@@ -321,6 +322,20 @@ TEST(ExecutedStep, AttentionWithoutAFusedKernelIsWrittenOut) {
   images.precision = Precision::fp64;
   EXPECT_EQ(on_gpu(images).totals(OpKind::attention_backward).ops, 0);
   EXPECT_EQ(on_gpu(images).totals(OpKind::softmax_backward).ops, 12);
+}
+
+/// sdp_utils.cpp: flash attention is of 16 bits, and memory-efficient attention wants as many keys as queries.
+TEST(ExecutedStep, AttentionOfSharedKeysIsWrittenOutInSinglePrecision) {
+  Workload words = Workload::zoo("llama3.2_1b", 2, {64});  // 16 layers, 32 heads of 64 numbers, 8 of keys
+  const double pairs = 2.0 * 32 * 64 * 64 * 64;
+  for (const Precision precision : {Precision::fp32, Precision::tf32}) {
+    words.precision = precision;
+    const OpGraph gpu = on_gpu(words);
+    EXPECT_EQ(gpu.totals(OpKind::attention).ops + gpu.totals(OpKind::attention_backward).ops, 0);
+    EXPECT_EQ(gpu.totals(OpKind::bmm).flops, 16 * (4 + 8) * pairs);
+  }
+  words.precision = Precision::bf16;
+  EXPECT_EQ(on_gpu(words).totals(OpKind::attention).ops, 16);
 }
 
 }  // namespace

@@ -80,8 +80,10 @@ std::size_t dropout(Lowering& lowering, std::size_t i) {
   return 3;
 }
 
-constexpr std::array<LoweringRule, 4> gpu_rules = {convolution_bias, dropout, write_out_attention_of_doubles,
-                                                   launch_lists};
+constexpr std::array<LoweringRule, 5> gpu_rules = {convolution_bias, dropout, write_out_attention_of_doubles,
+                                                   launch_lists, write_out_attention_of_shared_keys};
+/// Transformers repeats the keys where a step is compiled, so that there is a kernel: all rules but the last one.
+constexpr std::span<const LoweringRule> compiled_gpu_rules = std::span(gpu_rules).first<4>();
 constexpr std::array<LoweringRule, 4> cpu_rules = {write_out_attention_with_dropout, write_out_rms_norm, split_lstm,
                                                    write_out_rnn};
 
@@ -179,10 +181,14 @@ Precision product_precision(DataType type, Precision asked) {
 
 namespace {
 
-OpGraph lowered(OpGraph step, DeviceKind device) {
+std::span<const LoweringRule> rules_of(DeviceKind device, Compiler compiler) {
+  if (device == DeviceKind::cpu) return cpu_rules;
+  return compiler == Compiler::inductor ? compiled_gpu_rules : std::span<const LoweringRule>(gpu_rules);
+}
+
+OpGraph lowered(OpGraph step, DeviceKind device, Compiler compiler) {
   if (device == DeviceKind::other) return step;
-  const std::span<const LoweringRule> rules =
-      device == DeviceKind::gpu ? std::span<const LoweringRule>(gpu_rules) : std::span<const LoweringRule>(cpu_rules);
+  const std::span<const LoweringRule> rules = rules_of(device, compiler);
   Lowering lowering(step);
   for (std::size_t i = 0; i < step.ops().size();) {
     std::size_t done = 0;
@@ -240,7 +246,7 @@ bool prefers_channels_last(const OpGraph& step) {
 }  // namespace
 
 ExecutedStep execute(OpGraph step, DeviceKind device, Compiler compiler) {
-  OpGraph executed = lowered(std::move(step), device);
+  OpGraph executed = lowered(std::move(step), device, compiler);
   if (compiler == Compiler::none) return {std::move(executed), device};
   if (compiler == Compiler::inductor) executed = recompute_in_backward(executed);
   OpGraph fused = fuse_pointwise(executed);

@@ -44,17 +44,24 @@ std::int64_t largest_operand(const OpGraph& step, const Op& op) {
   return most;
 }
 
+namespace {
+
+/// Of kinds: elementwise, unless the operands' shapes say otherwise.
+bool is_pointwise(OpKind kind) {
+  const StepGroup group = traits_of(kind).group;
+  return group == StepGroup::elementwise || kind == OpKind::copy || kind == OpKind::other ||
+         (group == StepGroup::other && kind >= OpKind::hardswish && kind <= OpKind::tanh_backward) ||
+         (kind >= OpKind::sqrt && kind <= OpKind::bernoulli);
+}
+
+}  // namespace
+
 bool is_fusible(const OpGraph& step, const Op& op) {
   if (op.phase == Phase::optimizer || step.outputs(op).empty()) return false;
   if (is_of_rows(op.kind) || is_of_batch(step, op) || op.kind == OpKind::batch_norm) return true;
   if (op.kind == OpKind::nll_loss || op.kind == OpKind::nll_loss_backward) return true;
-  const StepGroup group = traits_of(op.kind).group;
-  const bool pointwise =
-      group == StepGroup::elementwise || op.kind == OpKind::copy ||
-      (group == StepGroup::other && op.kind >= OpKind::hardswish && op.kind <= OpKind::tanh_backward) ||
-      (op.kind >= OpKind::sqrt && op.kind <= OpKind::bernoulli) || op.kind == OpKind::other;
   const TensorId result = step.outputs(op)[0];
-  return pointwise && result != no_tensor && step.numel(result) == largest_operand(step, op);
+  return is_pointwise(op.kind) && result != no_tensor && step.numel(result) == largest_operand(step, op);
 }
 
 namespace {

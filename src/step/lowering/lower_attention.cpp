@@ -50,10 +50,15 @@ enum Kept : std::size_t { queries, keys, values, probabilities, dropped, dropout
 void forward(Lowering& lowering, const Op& op) {
   const OpGraph& step = lowering.from();
   const auto in = step.inputs(op), out = step.outputs(op);
-  const TensorId q = in[0], k = in[1], v = in[2];
+  const TensorId q = in[0];
+  TensorId k = in[1], v = in[2];
   const std::int64_t rows = step.shape(q)[2], pairs = step.shape(k)[2], width = step.shape(q)[3];
   const std::int64_t value_width = step.shape(v)[3];
   Writer write(lowering, op, q);
+  if (step.shape(k)[1] != step.shape(q)[1]) {  // pre_process_group_query_attention_input
+    k = write.apply(OpKind::copy, {k}, write.heads(pairs, width));
+    v = write.apply(OpKind::copy, {v}, write.heads(pairs, value_width));
+  }
   const TensorId scaled_q = write.apply(OpKind::mul, {q}, write.heads(rows, width));
   const bool causal = op.flops < 1.5 * static_cast<double>(step.numel(q)) * static_cast<double>(pairs) *
                                      static_cast<double>(width + value_width) / static_cast<double>(width);
@@ -111,8 +116,13 @@ void backward(Lowering& lowering, const Op& op, const std::vector<TensorId>& kep
     if (which < out.size() && out[which] != no_tensor) lowering.add(op, kind, {from}, {out[which]});
   };
   const TensorId scaled_gq = write.apply(OpKind::mul, {gq}, write.heads(rows, width));
-  finish(1, OpKind::mul, gk);  // transposed: heads lie side by side already
-  finish(2, OpKind::copy, gv);
+  if (step.shape(k)[1] == step.shape(q)[1]) {
+    finish(1, OpKind::mul, gk);  // transposed: heads lie side by side already
+    finish(2, OpKind::copy, gv);
+  } else {  // of all heads that share a key and a value
+    finish(1, OpKind::sum, write.apply(OpKind::mul, {gk}, write.heads(pairs, width)));
+    finish(2, OpKind::sum, gv);
+  }
   finish(0, OpKind::copy, scaled_gq);
   finish(3, OpKind::copy, g_scores);  // of a bias
 }
@@ -126,7 +136,8 @@ std::size_t write_out(Lowering& lowering, std::size_t i, const Predicate& withou
   const auto in = step.inputs(op);
   if (op.kind == OpKind::attention) {
     const Shape &q = step.shape(in[0]), &k = step.shape(in[1]);
-    if (!without_kernel(op) || q.rank() != 4 || k[1] != q[1] || step.outputs(op).size() < 2) return 0;
+    if (!without_kernel(op) || q.rank() != 4 || step.outputs(op).size() < 2) return 0;
+    if (k[1] < 1 || q[1] % k[1] != 0) return 0;
     forward(lowering, op);
     return 1;
   }
@@ -148,6 +159,13 @@ std::size_t write_out_attention_with_dropout(Lowering& lowering, std::size_t i) 
 
 std::size_t write_out_attention_of_doubles(Lowering& lowering, std::size_t i) {
   return write_out(lowering, i, [](const Op& op) { return op.type == DataType::f64; });
+}
+
+std::size_t write_out_attention_of_shared_keys(Lowering& lowering, std::size_t i) {
+  return write_out(lowering, i, [&](const Op& op) {
+    const auto in = lowering.from().inputs(op);
+    return op.type == DataType::f32 && lowering.from().shape(in[0])[1] != lowering.from().shape(in[1])[1];
+  });
 }
 
 }  // namespace perfpred

@@ -78,6 +78,7 @@ using LoweringRule = std::size_t (*)(Lowering& step, std::size_t i);
 // lower_attention.cpp: attention that the device has no fused kernel for
 std::size_t write_out_attention_with_dropout(Lowering& step, std::size_t i);
 std::size_t write_out_attention_of_doubles(Lowering& step, std::size_t i);
+std::size_t write_out_attention_of_shared_keys(Lowering& step, std::size_t i);  // in single precision
 
 // lower_norm.cpp: RMS norms
 std::size_t write_out_rms_norm(Lowering& step, std::size_t i);
