@@ -308,7 +308,7 @@ class Predictions(WithFolder):
             repr(answer),
             "\n  assumed +input=1024, padding=packed\n  left out +epoch, total and price: ",
         )
-        self.assertEqual(len(answer.left_out), 3)
+        self.assertEqual(len(answer.left_out), 2)
         for line in answer.left_out:
             self.assertRegex(repr(answer), rf"\n  left out +{re.escape(line)}\n")
         self.assertEqual(
