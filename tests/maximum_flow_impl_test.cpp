@@ -40,7 +40,7 @@ TEST(MaximumFlow, ItsCutIsTheLeast) {
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   int with_limit = 0;
   for (int round = 0; round < 2000; ++round) {
-    const auto nodes = static_cast<std::size_t>(2 + below(8));
+    const std::size_t nodes = 2 + static_cast<std::size_t>(below(8));
     std::vector<Arc> arcs;
     for (int i = below(25); i > 0; --i) {
       const bool unlimited = below(6) == 0;
