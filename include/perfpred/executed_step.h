@@ -18,9 +18,8 @@ enum class Compiler : std::uint8_t { none, inductor, xla };
 /// One training step as LibTorch executes it on a kind of device (docs/guides/counting.md). On a GPU, biases of
 /// convolutions are added and have gradients summed apart, dropout is one kernel with a byte mask, operators on lists
 /// are as many kernels as CUDA launches, attention of doubles, and in single precision of heads that share keys, is
-/// written out. On a CPU, attention with dropout and RMS
-/// norms are written out, LSTMs split by layer and direction, GRUs and plain RNNs by position. On other devices the
-/// step is executed as written.
+/// written out. On a CPU, attention with dropout and RMS norms are written out, LSTMs split by layer and direction,
+/// GRUs and plain RNNs by position. On other devices the step is executed as written.
 ///
 /// All that learns (layers, probes, tables of steps) and all that answers (time, memory, roofline, reports) reads this
 /// form; execute() alone makes it.

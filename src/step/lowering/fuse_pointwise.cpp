@@ -5,12 +5,13 @@
 #include <map>
 #include <vector>
 
-#include "step/lowering/fusible.h"
 #include "step/lowering/lowering.h"
 #include "step/op_traits.h"
 
 namespace perfpred {
+namespace {
 
+/// A norm of the last axes or a softmax: a compiler writes it anew, with what is computed before and after it.
 bool is_of_rows(OpKind kind) {
   switch (kind) {
     case OpKind::layer_norm:
@@ -29,22 +30,14 @@ bool is_of_rows(OpKind kind) {
   }
 }
 
+/// A sum over a batch or an image, whose threads wait for each other as in the framework's own kernel.
 bool is_of_batch(const OpGraph& step, const Op& op) {
   return op.kind == OpKind::mean || op.kind == OpKind::sum || op.kind == OpKind::batch_norm_backward ||
          (op.kind == OpKind::batch_norm && step.outputs(op).size() > 1);
 }
 
-std::int64_t largest_operand(const OpGraph& step, const Op& op) {
-  std::int64_t most = 0;
-  for (const auto ids : {step.inputs(op), step.outputs(op)}) {
-    for (const TensorId id : ids) {
-      if (id != no_tensor) most = std::max(most, step.numel(id));
-    }
-  }
-  return most;
-}
-
-namespace {
+/// One that a chain may have one of: it reads its operand twice.
+bool is_reduction(const OpGraph& step, const Op& op) { return is_of_rows(op.kind) || is_of_batch(step, op); }
 
 /// Of kinds: elementwise, unless the operands' shapes say otherwise.
 bool is_pointwise(OpKind kind) {
@@ -54,20 +47,16 @@ bool is_pointwise(OpKind kind) {
          (kind >= OpKind::sqrt && kind <= OpKind::bernoulli);
 }
 
-}  // namespace
-
-bool is_fusible(const OpGraph& step, const Op& op) {
-  if (op.phase == Phase::optimizer || step.outputs(op).empty()) return false;
-  if (is_of_rows(op.kind) || is_of_batch(step, op) || op.kind == OpKind::batch_norm) return true;
-  if (op.kind == OpKind::nll_loss || op.kind == OpKind::nll_loss_backward) return true;
-  const TensorId result = step.outputs(op)[0];
-  return is_pointwise(op.kind) && result != no_tensor && step.numel(result) == largest_operand(step, op);
+/// Elements of an operator's largest operand.
+std::int64_t largest_operand(const OpGraph& step, const Op& op) {
+  std::int64_t most = 0;
+  for (const auto ids : {step.inputs(op), step.outputs(op)}) {
+    for (const TensorId id : ids) {
+      if (id != no_tensor) most = std::max(most, step.numel(id));
+    }
+  }
+  return most;
 }
-
-namespace {
-
-/// One that a chain may have one of: it reads its operand twice.
-bool is_reduction(const OpGraph& step, const Op& op) { return is_of_rows(op.kind) || is_of_batch(step, op); }
 
 class Fusion {
  public:
@@ -202,6 +191,14 @@ class Fusion {
 };
 
 }  // namespace
+
+bool is_fusible(const OpGraph& step, const Op& op) {
+  if (op.phase == Phase::optimizer || step.outputs(op).empty()) return false;
+  if (is_reduction(step, op) || op.kind == OpKind::batch_norm) return true;
+  if (op.kind == OpKind::nll_loss || op.kind == OpKind::nll_loss_backward) return true;
+  const TensorId result = step.outputs(op)[0];
+  return is_pointwise(op.kind) && result != no_tensor && step.numel(result) == largest_operand(step, op);
+}
 
 OpGraph fuse_pointwise(const OpGraph& step) { return step.ops().empty() ? step : Fusion(step).build(); }
 

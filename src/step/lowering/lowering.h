@@ -72,6 +72,9 @@ using LoweringRule = std::size_t (*)(Lowering& step, std::size_t i);
 /// fuse_pointwise.cpp: chains of elementwise operators as one
 [[nodiscard]] OpGraph fuse_pointwise(const OpGraph& step);
 
+/// Whether a compiler writes the operator itself, so that it may share a kernel with its neighbours.
+[[nodiscard]] bool is_fusible(const OpGraph& step, const Op& op);
+
 /// recompute.cpp: the backward pass computes a second time what is cheaper to compute than to keep
 [[nodiscard]] OpGraph recompute_in_backward(const OpGraph& step);
 

@@ -12,10 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "step/lowering/fusible.h"
 #include "step/lowering/lowering.h"
 #include "step/lowering/maximum_flow.h"
-#include "step/op_traits.h"
 
 namespace perfpred {
 namespace {
@@ -45,6 +43,7 @@ struct Value {
 class Partition {
  public:
   explicit Partition(const OpGraph& step) : step_(step), operands_(step.ops().size()) {
+    for (const Op& op : step.ops()) fuses_.push_back(is_fusible(step, op));
     find_values();
     find_distances();
     ban();
@@ -60,7 +59,7 @@ class Partition {
  private:
   [[nodiscard]] std::int64_t bytes(std::size_t value) const { return step_.bytes(values_[value].tensor); }
   [[nodiscard]] const Op& maker(std::size_t value) const { return step_.ops()[values_[value].op]; }
-  [[nodiscard]] bool fuses(std::size_t op) const { return is_fusible(step_, step_.ops()[op]); }
+  [[nodiscard]] bool fuses(std::size_t op) const { return fuses_[op]; }
 
   void find_values() {
     std::vector<std::size_t> current(step_.tensors().size(), none);  // by storage
@@ -188,6 +187,7 @@ class Partition {
 
   const OpGraph& step_;
   std::vector<std::vector<std::size_t>> operands_;  // by operator and input
+  std::vector<bool> fuses_;                         // by operator
   std::vector<Value> values_;
   std::vector<bool> kept_;  // by value
   bool any_backward_ = false;
@@ -215,26 +215,37 @@ class Recomputation {
  private:
   void add(std::size_t i) {
     const Op& op = step_.ops()[i];
-    const std::vector<TensorId> as_written(step_.inputs(op).begin(), step_.inputs(op).end());
-    std::vector<TensorId> in = as_written, out(step_.outputs(op).begin(), step_.outputs(op).end());
+    std::vector<TensorId> in(step_.inputs(op).begin(), step_.inputs(op).end());
+    std::vector<TensorId> out(step_.outputs(op).begin(), step_.outputs(op).end());
     if (op.phase == Phase::backward) {
-      for (std::size_t k = 0; k < in.size(); ++k) {
-        const std::size_t value = partition_.read(i, k);
-        if (value == none) continue;
-        if (!partition_.is_kept(value)) in[k] = seen_as(computed_again(value), in[k]);
-        if (in[k] < offsets_.size() && offsets_[in[k]] != no_tensor) in[k] = offsets_[in[k]];
-      }
+      in = read_backward(i);
       if (is_padded_product(op)) {
         for (TensorId& id : in) id = padded(op, id);
       }
     }
     const bool pools = op.kind == OpKind::max_pool2d && is_forward(op) && out.size() == 2 && out[1] != no_tensor;
     if (pools) out[1] = offsets_[out[1]] = to_.add_tensor(step_.shape(out[1]), DataType::u8, TensorRole::activation);
-    if (in == as_written && !pools) {
+    if (std::ranges::equal(in, step_.inputs(op)) && !pools) {
       to_.add_copy(step_, op);
     } else {
       add_like(op, op.kind, op.phase, in, out);
     }
+  }
+
+  /// What operator i reads where the backward pass executes it.
+  std::vector<TensorId> read_backward(std::size_t i) {
+    const auto as_written = step_.inputs(step_.ops()[i]);
+    std::vector<TensorId> in(as_written.begin(), as_written.end());
+    for (std::size_t k = 0; k < in.size(); ++k) {
+      const std::size_t value = partition_.read(i, k);
+      if (value == none) continue;
+      if (!partition_.is_kept(value)) {
+        in[k] = seen_as(computed_again(value), in[k]);
+      } else if (offsets_[in[k]] != no_tensor) {
+        in[k] = offsets_[in[k]];
+      }
+    }
+    return in;
   }
 
   /// torch/_inductor/fx_passes/pad_mm.py: products of 16 bits whose rows do not begin on 16 bytes get a copy whose do.
@@ -280,13 +291,8 @@ class Recomputation {
     if (again_[value] != no_tensor) return again_[value];
     const Value& made = partition_.values()[value];
     const Op& op = step_.ops()[made.op];
-    std::vector<TensorId> in(step_.inputs(op).begin(), step_.inputs(op).end());
-    for (std::size_t k = 0; k < in.size(); ++k) {
-      const std::size_t read = partition_.read(made.op, k);
-      if (read != none && !partition_.is_kept(read)) in[k] = seen_as(computed_again(read), in[k]);
-    }
-    const auto outputs = step_.outputs(op);
-    for (const TensorId other : outputs) {  // statistics, a mask
+    std::vector<TensorId> in = read_backward(made.op);
+    for (const TensorId other : step_.outputs(op)) {  // statistics, a mask
       if (other != no_tensor && other != made.tensor) in.push_back(other);
     }
     const TensorId result =
