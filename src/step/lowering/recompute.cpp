@@ -18,7 +18,7 @@
 namespace perfpred {
 namespace {
 
-constexpr std::size_t none = static_cast<std::size_t>(-1);
+constexpr std::size_t no_value = static_cast<std::size_t>(-1);
 
 /// A reduction's result that is so many times smaller than what it reads is always kept.
 constexpr std::int64_t least_reduction = 4;
@@ -53,7 +53,7 @@ class Partition {
   [[nodiscard]] bool trains() const { return any_backward_; }
   [[nodiscard]] std::span<const Value> values() const { return values_; }
   [[nodiscard]] bool is_kept(std::size_t value) const { return kept_[value]; }
-  /// The value that an operator reads as its k-th input, or `none`: a parameter, or made by the backward pass.
+  /// The value that an operator reads as its k-th input, or `no_value`: a parameter, or made by the backward pass.
   [[nodiscard]] std::size_t read(std::size_t op, std::size_t k) const { return operands_[op][k]; }
 
  private:
@@ -62,14 +62,14 @@ class Partition {
   [[nodiscard]] bool fuses(std::size_t op) const { return fuses_[op]; }
 
   void find_values() {
-    std::vector<std::size_t> current(step_.tensors().size(), none);  // by storage
+    std::vector<std::size_t> current(step_.tensors().size(), no_value);  // by storage
     for (std::size_t i = 0; i < step_.ops().size(); ++i) {
       const Op& op = step_.ops()[i];
       std::vector<std::size_t> from;
       for (const TensorId id : step_.inputs(op)) {
-        const std::size_t value = id == no_tensor ? none : current[step_.tensors()[id].storage];
+        const std::size_t value = id == no_tensor ? no_value : current[step_.tensors()[id].storage];
         operands_[i].push_back(value);
-        if (value == none) continue;
+        if (value == no_value) continue;
         from.push_back(value);
         values_[value].used_by.push_back(i);
         if (op.phase == Phase::backward) values_[value].read_backward = any_backward_ = true;
@@ -79,7 +79,7 @@ class Partition {
       for (const TensorId id : out) {
         if (id == no_tensor) continue;
         if (!is_forward(op)) {
-          current[step_.tensors()[id].storage] = none;
+          current[step_.tensors()[id].storage] = no_value;
           continue;
         }
         current[step_.tensors()[id].storage] = values_.size();
@@ -107,7 +107,7 @@ class Partition {
   }
 
   void ban() {
-    std::size_t of_op = none;
+    std::size_t of_op = no_value;
     for (std::size_t v = 0; v < values_.size(); ++v) {
       Value& value = values_[v];
       const bool is_further_result = value.op == of_op;  // statistics, masks
@@ -238,7 +238,7 @@ class Recomputation {
     std::vector<TensorId> in(as_written.begin(), as_written.end());
     for (std::size_t k = 0; k < in.size(); ++k) {
       const std::size_t value = partition_.read(i, k);
-      if (value == none) continue;
+      if (value == no_value) continue;
       if (!partition_.is_kept(value)) {
         in[k] = seen_as(computed_again(value), in[k]);
       } else if (offsets_[in[k]] != no_tensor) {
@@ -305,7 +305,7 @@ class Recomputation {
   /// use, and so does what is computed again.
   void set_frees() {
     const auto made = static_cast<TensorId>(step_.tensors().size());
-    std::vector<std::size_t> last(to_.tensors().size(), none);
+    std::vector<std::size_t> last(to_.tensors().size(), no_value);
     for (std::size_t i = 0; i < to_.ops().size(); ++i) {
       for (const auto ids : {to_.inputs(to_.ops()[i]), to_.outputs(to_.ops()[i])}) {
         for (const TensorId id : ids) {
@@ -320,11 +320,11 @@ class Recomputation {
     std::vector<std::pair<std::size_t, TensorId>> frees;
     for (const auto& [op, storage] : step_.frees()) {
       const std::size_t as_before = executed_by_[std::min(op, executed_by_.size() - 1)];
-      const bool sooner = was_read[storage] && last[storage] != none;
+      const bool sooner = was_read[storage] && last[storage] != no_value;
       frees.emplace_back(sooner ? std::min(last[storage], as_before) : as_before, storage);
     }
     for (TensorId id = made; id < to_.tensors().size(); ++id) {
-      if (to_.tensors()[id].storage == id && last[id] != none) frees.emplace_back(last[id], id);
+      if (to_.tensors()[id].storage == id && last[id] != no_value) frees.emplace_back(last[id], id);
     }
     std::sort(frees.begin(), frees.end());
     for (const auto& [op, storage] : frees) to_.set_freed_after(storage, op);
