@@ -172,7 +172,8 @@ class Network {
   std::optional<AuxiliaryHead> auxiliary;
   /// Of a detector: the layer that gives N x boxes x 4, places of boxes, whose classes the last one gives.
   std::int32_t boxes = -1;
-  std::vector<std::pair<std::int32_t, std::int32_t>> blocks;  ///< of a transformer: their first and last layers
+  std::vector<std::pair<std::int32_t, std::int32_t>> blocks;      ///< of a transformer: their first and last layers
+  std::vector<std::pair<std::int32_t, std::int32_t>> attentions;  ///< those of what is between the projections
   std::int32_t head = -1;  ///< of a language model: the linear layer that gives the logits; what follows is elementwise
 
   [[nodiscard]] std::span<const std::int32_t> inputs(const Layer& layer) const {

@@ -466,6 +466,13 @@ LayerId NetworkBuilder::rnn(LayerId x, std::string_view name, const RnnStyle& st
 }
 
 LayerId NetworkBuilder::attention(LayerId query, LayerId key, LayerId value, const AttentionStyle& style) {
+  const LayerId first = last() + 1;
+  const LayerId mixed = mixed_values(query, key, value, style);
+  network_.attentions.emplace_back(first, last());
+  return mixed;
+}
+
+LayerId NetworkBuilder::mixed_values(LayerId query, LayerId key, LayerId value, const AttentionStyle& style) {
   has_attention_ = true;
   const std::int64_t kv_heads = style.kv_heads > 0 ? style.kv_heads : style.heads;
   if (attention_ == Attention::sdpa && !style.capped) {
@@ -475,7 +482,7 @@ LayerId NetworkBuilder::attention(LayerId query, LayerId key, LayerId value, con
       AttentionStyle repeated = style;
       repeated.kv_heads = 0;
       const LayerId keys = repeat_heads(key, style.heads, kv_heads);
-      return attention(query, keys, repeat_heads(value, style.heads, kv_heads), repeated);
+      return mixed_values(query, keys, repeat_heads(value, style.heads, kv_heads), repeated);
     }
     Layer& layer = style.bias < 0 ? add_layer(LayerKind::attention, "attention", {query, key, value})
                                   : add_layer(LayerKind::attention, "attention", {query, key, value, style.bias});

@@ -179,6 +179,7 @@ class NetworkBuilder {
   LayerId adapter_linear(LayerId x, std::string_view name, std::string_view own, std::int64_t features,
                          bool bias = false);
   LayerId repeat_heads(LayerId x, std::int64_t heads, std::int64_t kv_heads);
+  LayerId mixed_values(LayerId query, LayerId key, LayerId value, const AttentionStyle& style);
   LayerId eager_attention(LayerId query, LayerId key, LayerId value, const AttentionStyle& style);
   LayerId adapter_scale(LayerId x, std::string_view name);
   LayerId lora(LayerId base, LayerId x, std::string_view name, std::int64_t features);

@@ -2,6 +2,7 @@
 #include "step/step_builder.h"
 
 #include <perfpred/error.h>
+#include <perfpred/workload.h>
 
 #include <fmt/format.h>
 
@@ -215,11 +216,13 @@ OpGraph StepBuilder::build() {
 }
 
 void StepBuilder::run_backward() {
-  auto block = static_cast<std::int64_t>(network_.blocks.size()) - 1;
+  const bool is_selective = style_.checkpoint == selective_checkpoint;
+  const auto& blocks = is_selective ? network_.attentions : network_.blocks;
+  auto block = static_cast<std::int64_t>(blocks.size()) - 1;
   for (layer_ = static_cast<std::int32_t>(states_.size()) - 1; layer_ >= 0; --layer_) {
-    if (block >= 0 && layer_ == network_.blocks[static_cast<std::size_t>(block)].second) {
-      const auto [first, last] = network_.blocks[static_cast<std::size_t>(block)];
-      if (style_.checkpoint > 0 && block % style_.checkpoint == 0) compute_anew(first, last);
+    if (block >= 0 && layer_ == blocks[static_cast<std::size_t>(block)].second) {
+      const auto [first, last] = blocks[static_cast<std::size_t>(block)];
+      if (is_selective || (style_.checkpoint > 0 && block % style_.checkpoint == 0)) compute_anew(first, last);
       --block;
     }
     if (state().gradient == no_tensor) continue;

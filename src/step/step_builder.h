@@ -21,7 +21,7 @@ struct StepStyle {
   OptimizerImpl impl = OptimizerImpl::fused;
   Layout layout = Layout::nchw;
   Weights weights = Weights::as_precision;
-  std::int64_t checkpoint = 0;  ///< every k-th block is computed anew; 0: none
+  std::int64_t checkpoint = 0;  ///< Workload::checkpoint
   std::int64_t accumulate = 1;
   LossForm loss = LossForm::whole;
 };
