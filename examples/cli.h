@@ -151,7 +151,7 @@ class Program : public CLI::App {
         return text.starts_with("--") && counts_devices(text.substr(0, text.find('=')));
       };
       if (std::any_of(extras.begin(), extras.end(), counts))
-        throw InputError(fmt::format("not expected: {}; {}", all, one_device_only));
+        throw InputError(fmt::format("not expected: {}; {}", all, where_devices_are));
       throw InputError(fmt::format("not expected: {}{} (--help lists the options)", all, meant_option(extras.front())));
     }
   }

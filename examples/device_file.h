@@ -15,10 +15,15 @@
 namespace perfpred::cli {
 
 struct DeviceFile {
-  std::string path;
+  std::string path, links = {};
 
   CLI::Option* add_to(Program& program) {
     return program.add_option("--device-file", path, "your own devices.csv: its rows are added to the known devices");
+  }
+
+  /// Also the option --links.
+  void add_links_to(Program& program) {
+    program.add_option("--links", links, "links.csv: what links within and between nodes of clusters reach");
   }
 
   /// The known devices with those of the file, and with this machine's CPU if it has been measured.
@@ -29,6 +34,7 @@ struct DeviceFile {
       for (const std::string& line : devices.add(path))
         fmt::print(stderr, "{}: {}\n", program_invocation_short_name, line);
     }
+    if (!links.empty()) devices.add_links(links);
     if (auto cpu = kept_cpu()) devices.set_cpu(std::move(*cpu));
     return devices;
   }

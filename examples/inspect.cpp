@@ -63,14 +63,11 @@ void inspect_layer(const std::string& text, const StepRequest& request) {
 
 /// Options for a training over several devices.
 struct RankOptions {
-  std::string parallel, gpus_per_node, program;
+  std::string program;
   std::vector<CLI::Option*> all;
 
   void add_to(Program& to) {
-    all = {to.add_option("--parallel", parallel,
-                         "how devices share a transformer's training: ddp, zero1, tp=2,pp=4,sp=1, or joined by +"),
-           to.add_option("--gpus-per-node", gpus_per_node,
-                         "devices on each node: 8, 1+3, or 8x32 for 32 nodes of 8; default: one node of all"),
+    all = {to.get_option("--parallel"), to.get_option("--gpus-per-node"),
            to.add_option("--program", program,
                          "flags of Megatron-LM that change memory, as attention-backend=flash,deterministic-mode")};
   }
@@ -79,7 +76,7 @@ struct RankOptions {
   [[nodiscard]] bool answer(const StepRequest& request) const {
     std::optional<Device> device;
     if (!request.device.empty()) device = request.device_file.catalogue_for(request.device).find(request.device);
-    const auto report = report_ranks(request.workload(), parallel, gpus_per_node, program, device);
+    const auto report = report_ranks(request.workload(), program, device);
     if (!report) return false;
     if (request.layers || !request.ops.empty() || !request.tables.empty()) {
       throw InputError("--layers, --ops and --tables are for one device");

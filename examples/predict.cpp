@@ -48,6 +48,7 @@ struct PredictOptions {
                        "model file; default: the standard model, for any network on any device of the catalogue");
     asked.add_to(program);
     device_file.add_to(program);
+    device_file.add_links_to(program);
     add_graphs_options(program);
     CLI::Option* configs_option =
         program.add_option("--configs", configs, "table of workloads; other options fill missing fields");

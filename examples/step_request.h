@@ -40,8 +40,8 @@ struct StepRequest {
                     of_zoo ? "one sample, as 3x224x224, or a sequence length; default: the network's own"
                            : "one sample: 3x224x224, a sequence length, or scalar, a class; several joined by commas")
         ->delimiter(',');
-    std::set<std::string_view> without = {"batch_size", "input",   "train_images", "layout",   "cuda_graph",
-                                          "device",     "threads", "compiled",     "software", "loader"};
+    std::set<std::string_view> without = {"batch_size", "input",    "train_images", "layout", "cuda_graph", "device",
+                                          "threads",    "compiled", "software",     "loader", "cluster"};
     for (const WorkloadColumn& column : workload_columns()) {
       if (!of_zoo && column.name != "optimizer" && column.name != "precision") without.insert(column.name);
     }

@@ -35,6 +35,7 @@ OBJECTS = {"optimizer": "OfTorch", "loss": "Callable[[Any], Any]"}
 # measure() has arguments of its own for these, and finds those on the machine.
 OWN_OF_MEASURE = ("network", "batch_size", "train_images")
 FOUND_BY_MEASURE = ("cuda_graph", "device", "threads")
+OF_SEVERAL_DEVICES = ("parallel", "gpus_per_node", "cluster")  # which measure() refuses
 
 HEAD = '''# SPDX-License-Identifier: Apache-2.0
 """What may be asked, by name: scripts/python_fields.py writes this file."""
@@ -122,7 +123,8 @@ def made(fields):
     asked = [field for field in workload if field["name"] != "network"]
     files = [field for field in fields if field["of"] == "network"]
     terms = [field for field in fields if field["of"] == "job"]
-    measured = [f for f in workload if f["name"] not in (*OWN_OF_MEASURE, *FOUND_BY_MEASURE)]
+    theirs = (*OWN_OF_MEASURE, *FOUND_BY_MEASURE, *OF_SEVERAL_DEVICES)
+    measured = [f for f in workload if f["name"] not in theirs]
     numbers = [f["name"] for f in workload if f["type"] in ("integer", "flag") and not f["words"]]
     names = "tuple[str, ...]"
     parts = [

@@ -477,7 +477,7 @@ TEST_F(CApi, RefusesWhatIsNoRequest) {
   for (const char* name : {"gpus", "nodes", "world_size", "nproc_per_node"}) {
     const std::string request = R"({"network": "resnet50", "batch_size": 8, "device": "T4", ")" + std::string(name);
     expect_refused(ask((request + "\": 8}").c_str()),
-                   "jobs on several devices are not answered yet; a prediction is for one device");
+                   "several devices are the fields gpus_per_node (8, 1+3, 8x32) and parallel (ddp, fsdp, tp=2,pp=4)");
   }
   expect_refused(ask(R"({"network": "t5_base", "batch_size": 8, "device": "T4"})"), "perfpred.capture records a step");
   expect_refused(ask(R"({"network": "resnet50", "batch_size": 8, "device": "no such"})"), "no such");
@@ -508,6 +508,41 @@ TEST_F(CApi, MoreJobsThanMemoryHasAreRefused) {
     expect_refused(perfpred_predict_field(model, job, "batch_size", &size, count, nullptr, nullptr, nullptr),
                    "is more than an array has");
   }
+}
+
+TEST_F(CApi, RanksLayouts) {
+  const perfpred_model* model = standard();
+  const auto ask = [&](const std::string& rest) {
+    const std::string request =
+        R"({"network": "gpt2", "batch_size": 64, "device": "A100-SXM4-80GB", "precision": "bf16")" + rest + "}";
+    return text_of([&](char* buffer, std::size_t capacity, std::size_t* needed) {
+      return perfpred_layouts(model, request.c_str(), buffer, capacity, needed);
+    });
+  };
+  const Json all = Json::parse(ask(R"(, "gpus": 8, "top": 1000)"));
+  EXPECT_EQ(all["space"], all["layouts"].size());
+  std::int64_t fit = 0;
+  double before = 0;
+  for (const Json& one : all["layouts"]) {
+    fit += one["verdict"] == "fits" ? 1 : 0;
+    if (one["verdict"] != "fits") continue;
+    EXPECT_GE(one["step_sec"]["p50"].get<double>(), before);
+    before = one["step_sec"]["p50"].get<double>();
+  }
+  EXPECT_EQ(all["fit"], fit);
+  const Json best = Json::parse(ask(R"(, "gpus": 8, "top": 1)"))["layouts"];
+  ASSERT_EQ(best.size(), 1U);
+  EXPECT_EQ(best.front(), all["layouts"].front());
+  char text[16];
+  const auto refuse = [&](const char* request, const char* why) {
+    expect_refused(perfpred_layouts(model, request, text, sizeof text, nullptr), why);
+  };
+  refuse(R"({"network": "gpt2", "batch_size": 64, "device": "T4"})", "gpus is missing");
+  refuse(R"({"network": "resnet50", "batch_size": 64, "device": "T4", "gpus": 8})", "resnet50 is none");
+  refuse(R"({"network": "gpt2", "batch_size": 64, "device": "T4", "gpus": 8, "parallel": "ddp"})",
+         "is what is searched for");
+  refuse(R"({"network": "gpt2", "batch_size": 7, "device": "T4", "gpus": 13})",
+         "no layout of 13 devices divides 7 samples");
 }
 
 TEST_F(CApi, AForecastHasTheIdOfItsRequest) {

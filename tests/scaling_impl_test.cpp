@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "evaluate/scaling_evaluation.h"
-#include "parallel/links.h"
+#include "catalogue/links.h"
 #include "parallel/scaling_model.h"
 #include "parallel/scaling_rows.h"
 #include "refusal.h"

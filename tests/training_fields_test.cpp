@@ -60,8 +60,9 @@ TEST(TrainingFields, StandInKeysWhereTheyAreUnusual) {
   EXPECT_EQ(usual.key().find("weights"), std::string::npos);
   EXPECT_EQ(with_field(usual, "checkpoint", "1"), with_field(usual, "checkpoint", "all"));
   EXPECT_EQ(field_text(with_field(usual, "checkpoint", "2"), "checkpoint"), "2");
-  EXPECT_THAT([&] { (void)with_field(usual, "checkpoint", "yes"); },
-              ThrowsMessage<InputError>(HasSubstr("checkpoint \"yes\" is not none, all or a positive integer")));
+  EXPECT_THAT(
+      [&] { (void)with_field(usual, "checkpoint", "yes"); },
+      ThrowsMessage<InputError>(HasSubstr("checkpoint \"yes\" is not none, all, selective or a positive integer")));
   EXPECT_EQ(field_text(with_field(usual, "adapter", "lora:targets=v+q,r=8"), "adapter"), "lora:r=8,targets=q+v");
   EXPECT_EQ(field_text(with_field(usual, "adapter", "ia3"), "adapter"), "ia3:targets=all");
 }

@@ -307,7 +307,7 @@ TEST(Workload, AnotherNetworkBringsTheDataItIsUsuallyTrainedOn) {
       testing::refusal([&] { (void)with_field(small, "no such field", "1"); }),
       "field \"no such field\" is not one of network, depth, base_filters, batch_size, input, classes, train_images, "
       "optimizer, precision, layout, cuda_graph, device, threads, attention, optimizer_impl, weights, adapter, "
-      "checkpoint, accumulate, compiled, software, loader, loss, padding, phases");
+      "checkpoint, accumulate, compiled, software, loader, loss, padding, phases, parallel, gpus_per_node, cluster");
   const Workload own = with_field(resnet, "network", "step:0123456789ab");
   EXPECT_EQ(own.train_images, resnet.train_images);
 }

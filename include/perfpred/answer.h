@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace perfpred {
@@ -57,6 +58,9 @@ struct Answer {
   std::vector<std::string> assumed = {};   ///< fields that the answer rests on and that nobody stated
   std::vector<std::string> left_out = {};  ///< what the answer does not hold, a line each
   std::int64_t batches = 1;                ///< of a step, whose gradients one update uses
+
+  /// What is taken for a field of `assumed`: its value, and of `cluster` the rates of its links.
+  [[nodiscard]] PERFPRED_API std::string assumed_value(std::string_view field) const;
 
   /// Seconds of an epoch, of a step where the workload does not know its epoch.
   [[nodiscard]] const Quantiles& sec() const {

@@ -82,6 +82,9 @@ PERFPRED_C_API void perfpred_set_note_callback(perfpred_note_callback callback);
 /* The devices that the library knows, this machine's CPU if its rates were measured, and those of a devices.csv of your
  * own. device_file: NULL for none. */
 PERFPRED_C_API int perfpred_catalogue_create(const char* device_file, perfpred_catalogue** out);
+/* The same with a links.csv, of the clusters that workloads name. */
+PERFPRED_C_API int perfpred_catalogue_create_with_links(const char* device_file, const char* links,
+                                                        perfpred_catalogue** out);
 /* The document of `perfpred-devices --json`. name: NULL for all; else one name or alias. */
 PERFPRED_C_API int perfpred_catalogue_devices(const perfpred_catalogue* catalogue, const char* name, char* buffer,
                                               size_t capacity, size_t* needed);
@@ -202,6 +205,13 @@ PERFPRED_C_API int perfpred_predict_field(const perfpred_model* model, const per
  * leaves out the advice and the largest batch, which take most of the time). */
 PERFPRED_C_API int perfpred_forecast(const perfpred_model* model, const char* request, char* buffer, size_t capacity,
                                      size_t* needed);
+
+/* How to spread a transformer's training over several devices, ranked: the document of `perfpred-layouts --json`.
+ * request: as for perfpred_forecast(), with batch_size that of an update over all devices; gpus (how many devices),
+ * and, where they are wanted, top (20), by ("time", "price", "memory"). Without parallel, gpus_per_node, accumulate and
+ * checkpoint, which are what is searched for. */
+PERFPRED_C_API int perfpred_layouts(const perfpred_model* model, const char* request, char* buffer, size_t capacity,
+                                    size_t* needed);
 
 /* What perfpred-predict prints of an answer, which is the document of perfpred_forecast(): lines, with fields as a
  * request names them (`batch_size=64`). A table of several, a line each: {"fields": ["device", "batch_size"], "values":

@@ -105,6 +105,8 @@ struct PERFPRED_API ResolvedDevice {
   [[nodiscard]] std::string full_name() const;
 };
 
+class Links;
+
 /// Devices by name: those of data/devices.csv, which the library carries inside, the user's own, and this machine's
 /// CPU.
 class PERFPRED_API DeviceCatalogue {
@@ -119,6 +121,12 @@ class PERFPRED_API DeviceCatalogue {
   /// another device or has `;`, `cpu` as the name of another kind of device, a value that is not positive or not of a
   /// real device (another unit)
   std::vector<std::string> add(const std::string& path);
+
+  /// Adds a table of links (docs/formats.md), of the clusters that workloads name. @throws InputError (`file:line: ...`)
+  void add_links(const std::string& path);
+
+  [[nodiscard]] const Links& links() const& { return *links_; }
+  const Links& links() && = delete;
 
   /// Adds a device, or replaces the one of its name. @throws InputError as above for its name and values
   void add(Device device);
@@ -153,7 +161,8 @@ class PERFPRED_API DeviceCatalogue {
   struct Rows;
 
   std::shared_ptr<const Rows> rows_;  // of copies the same until one of them gets a device
-  Device cpu_;                        // of this machine
+  std::shared_ptr<const Links> links_;
+  Device cpu_;  // of this machine
 };
 
 /// The one spelling of a device's name, wherever a workload or a row is read: the built-in catalogue's name if exactly

@@ -25,7 +25,7 @@ namespace perfpred {
 struct JobTerms {
   double epochs = 1;                          ///< > 0
   double startup_sec = 0;                     ///< before the first ordinary epoch, >= 0
-  std::optional<double> price_per_hour = {};  ///< of the device, >= 0
+  std::optional<double> price_per_hour = {};  ///< of each device, >= 0
   std::optional<double> budget_sec = {};      ///< > 0
   std::int64_t reserved_by_others = 0;        ///< bytes of the device's memory that other programs hold, >= 0
   bool find_largest_batch = false;            ///< takes some ten times as long as the rest of a forecast
@@ -39,6 +39,33 @@ struct JobTerms {
 struct Narrowing {
   std::string field;
   double half_width = 0;  ///< of the logarithm of the time, 90 %
+};
+
+/// Why a job on several devices takes longer than on one, where each of them does its share: shares of the time above
+/// perfect scaling, which add up to 1; all 0 where there is none.
+struct ScalingLimits {
+  double loader = 0;  ///< samples come no faster
+  double host = 0;    ///< waiting for the host, and for the slowest device
+  double links = 0;   ///< collectives and transfers that no computation hides
+  double batch = 0;   ///< the operators of a rank are too small to fill its device
+  double bubble = 0;  ///< a pipeline that fills and drains
+};
+
+/// A step of several devices beside one of one device.
+struct Scaling {
+  std::int64_t devices = 1;
+  /// The share of one device's time that a step takes, of as many replicas that each train the same batches, over the
+  /// devices of a replica: 1 is perfect.
+  double efficiency = 1;
+  double exposed_comm_sec = 0;
+  double critical_bucket_bytes = 0;  ///< of gradients whose all-reduce waits for its latency as long as for its links
+  double intra_gb_s = 0, inter_gb_s = 0;  ///< that links within a node and between nodes are taken to have
+  ScalingLimits limits;
+};
+
+/// One of a job's devices, by its places from 0.
+struct Rank {
+  std::int64_t stage = 0, tp = 0, ep = 0;
 };
 
 /// What a job takes no longer than with a probability; perfpred::quantile() says what it rests on.
@@ -63,7 +90,7 @@ struct Forecast {
   std::optional<std::int64_t> usable_bytes;  ///< of the device's memory, less what others hold; empty if unknown
   std::optional<MemoryVerdict> verdict;      ///< empty where one of the two is
   /// That fits, if the terms ask for it; 0 if none does. Empty where it is not known, as of a step that was captured at
-  /// one batch size.
+  /// one batch size, and on several devices.
   std::optional<std::int64_t> largest_batch;
   std::optional<Quantiles> tokens_per_sec;  ///< of networks whose samples are sequences
   /// Model FLOPs utilisation (Chowdhery et al. 2022): the time of the step's convolutions and matrix products at the
@@ -77,7 +104,9 @@ struct Forecast {
   Quantiles step_sec;               ///< of a step of batch_size samples, or of all of an epoch where these are fewer
   /// Of the unstated fields those that would narrow the interval most, at most two, the one worth most first.
   std::vector<Narrowing> narrow_by;
-  double unknown_bytes = 0;  ///< share of a step's bytes that unknown operators move
+  std::optional<Scaling> scaling;  ///< of a job on several devices
+  std::optional<Rank> rank;        ///< the fullest of a job on several devices, whose memory `memory` is
+  double unknown_bytes = 0;        ///< share of a step's bytes that unknown operators move
 };
 
 /// Of a file's network whose graph is not known, which runs may answer, memory, verdict, mfu and unknown_bytes are

@@ -21,6 +21,8 @@ enum class DomainViolation {
   other_optimizer,
   other_layout,
   unknown_op,
+  other_placement,
+  other_cluster,
 };
 
 /// Its word in files, the value of `reason`; empty for `none`.

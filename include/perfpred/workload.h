@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <perfpred/parallel_layout.h>
 #include <perfpred/vocabulary.h>
 
 #include <cstdint>
@@ -66,6 +67,8 @@ class EpochSamples {
   bool is_stated_ = true;
 };
 
+inline constexpr std::int64_t selective_checkpoint = -1;  ///< of Workload::checkpoint, `selective` in texts
+
 /// What is trained: a network with its hyper-parameters, the batch, the data's shape and size, and how and where it
 /// runs. A value type; two workloads are the same if and only if their keys are equal. By default the smallest
 /// `cifar_cnn`.
@@ -85,15 +88,22 @@ struct PERFPRED_API Workload {
   Attention attention = Attention::sdpa;                ///< `eager` only for networks that have attention
   OptimizerImpl optimizer_impl = OptimizerImpl::fused;  ///< `foreach` only for optimizers that have a fused kernel, too
   Weights weights = Weights::as_precision;
-  AdapterName adapter;          ///< only for transformers; packed weights (nf4, int8, int4) need one
-  std::int64_t checkpoint = 0;  ///< every k-th block of a transformer is computed anew in the backward pass; 0: none
-  std::int64_t accumulate = 1;  ///< batches whose gradients one update uses, >= 1
+  AdapterName adapter;  ///< only for transformers; packed weights (nf4, int8, int4) need one
+  /// Of a transformer, what the backward pass computes anew: every k-th block; 0: nothing; selective_checkpoint: its
+  /// attention (Korthikanti et al. 2022).
+  std::int64_t checkpoint = 0;
+  std::int64_t accumulate = 1;        ///< batches whose gradients one update uses, >= 1
   LossForm loss = LossForm::whole;    ///< `chunked` only for language models
   Padding padding = Padding::packed;  ///< `padded` only for networks of words
   bool compiled = false;              ///< by torch.compile: chains of elementwise operators are one kernel
   Software software = Software::pytorch;
   Loader loader = Loader::none;
   Phases phases = Phases::all;
+  /// How several devices share it. Then batch_size is the micro-batch of a replica, and `accumulate` counts those of an
+  /// update.
+  ParallelLayout parallel;
+  Placement gpus_per_node;  ///< where they are; not stated: as many devices as `parallel` has, eight on a node
+  std::string cluster;      ///< of a table of links; empty: links of the device's usual node
 
   /// A member of the CIFAR-10 CNN family: `depth` blocks of two 3x3 convolutions (base_filters * 2^block channels),
   /// each with ReLU, then 2x2 max pooling; dense 128 with ReLU; dense 10.
@@ -121,10 +131,10 @@ struct PERFPRED_API Workload {
 
   /// The operators of one training step (forward, loss, backward, optimizer; include op_graph.h) as the torch component
   /// executes them in the second or a later step (docs/guides/counting.md); of `phases=forward` those of a pass in
-  /// evaluation mode. `compiled` and `software` matter where a device executes them (execute()). @throws InputError as
-  /// params(), or for a network of a file whose graph is not known (add_graphs() in step_file.h) or is of another
-  /// input, precision or attention. A captured step has its own input, classes and optimizer: those of the workload
-  /// mean nothing
+  /// evaluation mode. `compiled` and `software` matter where a device executes them (execute()), several devices do
+  /// not: each replica has these operators. @throws InputError as params(), or for a network of a file whose graph is
+  /// not known (add_graphs() in step_file.h) or is of another input, precision or attention. A captured step has its
+  /// own input, classes and optimizer: those of the workload mean nothing
   [[nodiscard]] OpGraph graph() const;
 
   /// Whether an epoch has a time: its samples are stated, or those of the data that the network is usually trained on,
@@ -132,8 +142,8 @@ struct PERFPRED_API Workload {
   [[nodiscard]] bool knows_epoch() const;
 
   /// ceil(train_images / samples of a step): batch_size, but for a captured step that accumulates several batches
-  /// (StepFile::batches()), times `accumulate`. @throws InputError for a batch_size below 1, and as StepFile for a
-  /// captured step
+  /// (StepFile::batches()), times `accumulate` and the replicas of `parallel`. @throws InputError for a batch_size
+  /// below 1, and as StepFile for a captured step
   [[nodiscard]] std::int64_t steps_per_epoch() const;
 
   /// Canonical text, `network=...;depth=...;...;threads=...`: equal keys mean the same workload. The fields from

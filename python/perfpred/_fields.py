@@ -45,6 +45,9 @@ WORKLOAD: tuple[str, ...] = (
     "loss",
     "padding",
     "phases",
+    "parallel",
+    "gpus_per_node",
+    "cluster",
 )
 
 # Those that are numbers.
@@ -163,8 +166,8 @@ class WorkloadFields(TypedDict, total=False):
     """Trained in place of the network: lora:r=16,targets=attention (or all, q+v),
     dora, adalora, ia3, adapter."""
     checkpoint: Union[str, Whole]
-    """Blocks that are computed anew in the backward pass: none, all, or every k-th
-    as a number (default none)."""
+    """What the backward pass computes anew: none, all, every k-th block as a number,
+    or selective (the attention) (default none)."""
     accumulate: Whole
     """Batches whose gradients one update uses (default 1)."""
     compiled: Flag
@@ -181,6 +184,13 @@ class WorkloadFields(TypedDict, total=False):
     packed)."""
     phases: str
     """All (training) or forward (a pass in evaluation mode) (default all)."""
+    parallel: str
+    """How devices share it: ddp, fsdp, zero1, zero2, zero3, tp=2,pp=4,sp=1, or
+    joined by + (default ddp)."""
+    gpus_per_node: str
+    """Devices on each node: 8, 1+3, or 8x32 for 32 nodes of 8 (default 1)."""
+    cluster: str
+    """Name in the table of links; without one: the device's usual node."""
 
 
 class SharedFields(WorkloadFields, total=False):
@@ -250,6 +260,9 @@ class Sweep(TypedDict, total=False):
     loss: Union[str, Callable[[Any], Any], Iterable[str]]
     padding: Union[str, Iterable[str]]
     phases: Union[str, Iterable[str]]
+    parallel: Union[str, Iterable[str]]
+    gpus_per_node: Union[str, Iterable[str]]
+    cluster: Union[str, Iterable[str]]
     config: Union[Path, Iterable[Path]]
     step: Union[Path, Iterable[Path]]
     epochs: Union[float, Iterable[float]]

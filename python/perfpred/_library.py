@@ -45,6 +45,7 @@ _as_text: tuple[Any, ...] = (ctypes.c_char_p, _size, ctypes.POINTER(_size))
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "last_text": _as_text,
     "catalogue_create": (_text, _out),
+    "catalogue_create_with_links": (_text, _text, _out),
     "catalogue_devices": (_pointer, _text, *_as_text),
     "add_graphs": (_text,),
     "add_op_rules": (_text,),
@@ -72,6 +73,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "job_error": (_size, *_as_text),
     "fields": _as_text,
     "forecast": (_pointer, _text, *_as_text),
+    "layouts": (_pointer, _text, *_as_text),
     "answer_text": (_text, *_as_text),
     "samples_create": (ctypes.c_double, _out),
     "samples_add": (_pointer, _doubles, _ints, _size, _ints),

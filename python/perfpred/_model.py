@@ -54,6 +54,7 @@ __all__ = [
     "aggregate",
     "devices",
     "fit",
+    "layouts",
     "load",
     "observe",
     "plan",
@@ -68,12 +69,16 @@ _QUANTILES = (0.05, 0.5, 0.95)
 _STATUSES = ("ok", "failed", "wrong_input", "unstated")  # perfpred_status of c_api.h
 
 
-def _catalogue(device_file: Optional[Path]) -> Optional[Handle]:
-    return (
-        None
-        if device_file is None
-        else Handle("catalogue", "catalogue_create", encoded_path(device_file))
-    )
+def _catalogue(
+    device_file: Optional[Path], links: Optional[Path] = None
+) -> Optional[Handle]:
+    if device_file is None and links is None:
+        return None
+    devices = encoded_path(device_file)
+    if links is None:
+        return Handle("catalogue", "catalogue_create", devices)
+    known = encoded_path(links)
+    return Handle("catalogue", "catalogue_create_with_links", devices, known)
 
 
 def _value(handle: Optional[Handle]) -> Any:
@@ -499,12 +504,18 @@ def add_op_rules(path: Path) -> None:
     call("add_op_rules", encoded_path(path))
 
 
-def load(path: Optional[Path] = None, *, device_file: Optional[Path] = None) -> Model:
+def load(
+    path: Optional[Path] = None,
+    *,
+    device_file: Optional[Path] = None,
+    links: Optional[Path] = None,
+) -> Model:
     """The model of a file; without one the standard model, which knows networks and devices without a run.
 
-    device_file: a devices.csv of your own, whose rows are added to the known devices.
+    device_file: a devices.csv of your own, whose rows are added to the known devices. links: a links.csv, of the
+    clusters that jobs on several devices name.
     """
-    catalogue = _catalogue(device_file)
+    catalogue = _catalogue(device_file, links)
     return Model(Handle("model", "model_load", encoded_path(path), _value(catalogue)))
 
 
@@ -544,6 +555,30 @@ def predict(
         add_graphs(asked["step"])  # the model may have rows of it
     answer: Union[Answer, Answers] = _model(model).predict(**asked)
     return answer
+
+
+def layouts(
+    network: "Network",
+    *,
+    gpus: int,
+    top: int = 20,
+    by: str = "time",
+    model: Union[Model, Path, None] = None,
+    **fields: "Unpack[Job]",
+) -> dict[str, Any]:
+    """The ways to spread a transformer's training over `gpus` devices, ranked by time, price or memory: the document of
+    `perfpred-layouts --json`.
+
+    fields: as those of predict(), but batch_size is that of an update over all devices.
+
+    >>> found = perfpred.layouts("llama3.1_8b", gpus=64, device="H100-SXM5-80GB", batch_size=256,
+    ...                          input=4096, precision="bf16")  # doctest: +SKIP
+    """
+    asked = {**fields, "network": network, "gpus": gpus, "top": top, "by": by}
+    document: dict[str, Any] = json_of(
+        "layouts", _model(model)._handle.value, encoded_json(asked)
+    )
+    return document
 
 
 def fit(

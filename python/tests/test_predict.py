@@ -288,6 +288,37 @@ class Predictions(WithFolder):
         )
         self.assertEqual(repr(swept) + "\n", printed(*options.split()))
 
+    def test_several_devices(self):
+        one, many = perfpred.predict(
+            "gpt2",
+            device="T4",
+            batch_size=4,
+            precision="fp16",
+            gpus_per_node=["1", "4"],
+        )
+        self.assertIsNone(one.scaling)
+        self.assertEqual(many.scaling["devices"], 4)
+        self.assertLess(many.scaling["efficiency"], 1)
+        found = perfpred.layouts(
+            "gpt2", gpus=8, top=2, device="T4", batch_size=64, precision="fp16"
+        )
+        self.assertEqual(len(found["layouts"]), 2)
+        with self.assertRaisesRegex(perfpred.InputError, "4 and 6 do"):
+            perfpred.predict("gpt2", device="T4", batch_size=4, parallel="tp=5")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "links.csv")
+            with open(path, "w") as file:
+                file.write("cluster,scope,bus_gb_s,source\nlab,intra,0.1,probe\n")
+            slow = perfpred.load(links=path).predict(
+                "gpt2",
+                device="T4",
+                batch_size=4,
+                precision="fp16",
+                gpus_per_node="4",
+                cluster="lab",
+            )
+        self.assertGreater(slow.scaling["limits"]["links"], 0.9)
+
     def test_answers_are_copied_whole(self):
         answers = perfpred.predict(
             "resnet18", device="T4", batch_size=[8, 16], fit_advice=False

@@ -13,7 +13,9 @@
 #include <utility>
 
 #include "step/parts_needed.h"
+#include "workload/rank_network.h"
 #include "workload/workload_columns.h"
+#include "workload/world.h"
 
 namespace perfpred {
 namespace {
@@ -169,6 +171,27 @@ void offer_methods(Adviser& adviser, const TimeRegressor& model, const Workload&
   if (!fits && text_of(together) != of_same) adviser.offer_batches(together);
 }
 
+/// Of a job on several devices, layouts of the same devices in which each holds less: replicas that share more, and
+/// twice as many stages or devices to a matrix.
+void offer_layouts(Adviser& adviser, const Workload& workload) {
+  const auto offer = [&](ParallelLayout layout) {
+    layout.dp = 0;  // what the placement leaves
+    adviser.offer({{"parallel", layout.text()}});
+  };
+  for (const Sharding sharding : {Sharding::zero1, Sharding::zero2, Sharding::fsdp}) {
+    ParallelLayout layout = workload.parallel;
+    if (layout.sharding >= sharding || (splits_network(layout) && sharding > Sharding::zero1)) continue;
+    layout.sharding = sharding;
+    offer(layout);
+  }
+  for (std::int64_t ParallelLayout::*number : {&ParallelLayout::pp, &ParallelLayout::tp}) {
+    ParallelLayout layout = workload.parallel;
+    layout.sharding = std::min(layout.sharding, Sharding::zero1);
+    layout.*number *= 2;
+    if (layout.tp <= usual_node) offer(layout);
+  }
+}
+
 /// A part of a GPU (MIG), or one that comes with its computer, whose memory it shares: what nobody adds to a machine.
 bool is_no_card(const Device& device) {
   return device.name.find(" MIG ") != std::string::npos || device.mem_type.starts_with("LPDDR");
@@ -202,6 +225,7 @@ std::vector<Advice> advice(const TimeRegressor& model, const Workload& workload,
   Adviser adviser(model, workload, terms, job);
   adviser.offer_batches({});
   offer_methods(adviser, model, workload);
+  if (!is_on_one_device(workload)) offer_layouts(adviser, workload);
   for (const Device* device : larger_devices(model, workload, job, prices)) {
     if (adviser.offer({{"device", device->name}}) == MemoryVerdict::fits) break;
   }

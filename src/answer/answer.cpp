@@ -11,6 +11,7 @@
 #include "step/parts_needed.h"
 #include "step/program.h"
 #include "workload/workload_columns.h"
+#include "workload/world.h"
 
 namespace perfpred {
 namespace {
@@ -41,6 +42,9 @@ std::vector<std::string> assumed_fields(const Workload& workload, const std::vec
                                                   : field == "train_images" && has_usual_epoch;
     if (rests_on_it) assumed.push_back(field);
   }
+  if (is_on_one_device(workload)) return assumed;
+  if (workload.gpus_per_node.nodes.empty()) assumed.emplace_back("gpus_per_node");
+  if (workload.cluster.empty()) assumed.emplace_back("cluster");
   return assumed;
 }
 
@@ -56,10 +60,22 @@ std::vector<std::string> what_is_left_out(const Answer& answer) {
     lines.push_back(fmt::format("epoch, total and price: {} is not stated", epoch_fields(workload)));
   if (std::ranges::find(answer.assumed, "padding") != answer.assumed.end())
     lines.emplace_back("texts of several lengths, which take more memory and time: padding=padded");
+  if (is_on_one_device(workload)) return lines;
+  if (!answer.forecast.memory)
+    lines.emplace_back("memory: it is not known for this layout, network and training");
+  else
+    lines.emplace_back("buffers of the collectives' library, which the upper bound alone has");
   return lines;
 }
 
 }  // namespace
+
+std::string Answer::assumed_value(std::string_view field) const {
+  if (field == "gpus_per_node") return world_of(workload).placement.text();
+  if (field != "cluster" || !forecast.scaling) return field_text(workload, field);
+  return fmt::format("links of its usual node, {:g} GB/s within and {:g} between nodes", forecast.scaling->intra_gb_s,
+                     forecast.scaling->inter_gb_s);
+}
 
 Workload AnswerTerms::applied_to(Workload workload) const {
   if (!train_tokens) return workload;

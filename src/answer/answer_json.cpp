@@ -18,6 +18,14 @@ namespace perfpred {
 
 nlohmann::json to_json(const Quantiles& q) { return {{"p05", q.p05}, {"p50", q.p50}, {"p95", q.p95}}; }
 
+nlohmann::json limits_json(const ScalingLimits& limits) {
+  return {{"loader", limits.loader},
+          {"host", limits.host},
+          {"links", limits.links},
+          {"batch", limits.batch},
+          {"bubble", limits.bubble}};
+}
+
 namespace {
 
 nlohmann::json memory_json(const Forecast& job) {
@@ -29,6 +37,35 @@ nlohmann::json memory_json(const Forecast& job) {
           {"reserved", bound(job.memory->reserved)},
           {"device", bound(job.memory->device)},
           {"usable", or_null(job.usable_bytes)}};
+}
+
+nlohmann::json scaling_json(const Forecast& job) {
+  if (!job.scaling) return nullptr;
+  const Scaling& scaling = *job.scaling;
+  return {{"devices", scaling.devices},
+          {"efficiency", scaling.efficiency},
+          {"exposed_comm_sec", scaling.exposed_comm_sec},
+          {"critical_bucket_bytes", scaling.critical_bucket_bytes},
+          {"intra_gb_s", scaling.intra_gb_s},
+          {"inter_gb_s", scaling.inter_gb_s},
+          {"limits", limits_json(scaling.limits)}};
+}
+
+std::optional<Scaling> scaling_of(const nlohmann::json& document) {
+  const nlohmann::json& json = document.at("scaling");
+  if (json.is_null()) return std::nullopt;
+  const auto number = [](const nlohmann::json& object, const char* key) { return object.at(key).get<double>(); };
+  const nlohmann::json& limits = json.at("limits");
+  Scaling scaling;
+  scaling.devices = json.at("devices").get<std::int64_t>();
+  scaling.efficiency = number(json, "efficiency");
+  scaling.exposed_comm_sec = number(json, "exposed_comm_sec");
+  scaling.critical_bucket_bytes = number(json, "critical_bucket_bytes");
+  scaling.intra_gb_s = number(json, "intra_gb_s");
+  scaling.inter_gb_s = number(json, "inter_gb_s");
+  scaling.limits = {number(limits, "loader"), number(limits, "host"), number(limits, "links"), number(limits, "batch"),
+                    number(limits, "bubble")};
+  return scaling;
 }
 
 nlohmann::json advice_json(const std::vector<Advice>& advice) {
@@ -120,7 +157,7 @@ void read_time(Forecast& job, const nlohmann::json& document) {
   if (const auto sec = quantiles_of(document, "time_sec")) job.prediction.time_sec = *sec;
   if (const auto sec = quantiles_of(document, "total_sec")) job.total_sec = *sec;
   if (const std::string reason = document.at("reason").get<std::string>(); !reason.empty())
-    job.prediction.reason = word_of<DomainViolation::unknown_op>(reason);
+    job.prediction.reason = word_of<DomainViolation::other_cluster>(reason);
   job.prediction.provenance = word_of<Provenance::bytes>(document.at("provenance"));
   if (const auto found = document.find("quantiles"); found != document.end()) {
     for (const auto& one : *found) {
@@ -149,6 +186,11 @@ void read_limits(Forecast& job, const nlohmann::json& document) {
   if (const nlohmann::json& bound = document.at("bound"); !bound.is_null()) job.bound = word_of<Bound::data>(bound);
   job.largest_batch = optional_of<std::int64_t>(document.at("largest_batch"));
   job.mfu = optional_of<double>(document.at("mfu"));
+  job.scaling = scaling_of(document);
+  if (const auto rank = document.find("rank"); rank != document.end()) {
+    const auto place = [&](const char* key) { return rank->at(key).get<std::int64_t>(); };
+    job.rank = {place("stage"), place("tp"), place("ep")};
+  }
   job.unknown_bytes = document.at("unknown_bytes").get<double>();
 }
 
@@ -194,7 +236,7 @@ nlohmann::json to_json(const Answer& answer) {
     narrow_to.push_back(std::exp(2 * narrowing.half_width));
   }
   nlohmann::json assumed = nlohmann::json::object();
-  for (const std::string& field : answer.assumed) assumed[field] = field_text(answer.workload, field);
+  for (const std::string& field : answer.assumed) assumed[field] = answer.assumed_value(field);
   nlohmann::json json = {{"key", answer.key},
                          {"assumed", assumed},
                          {"left_out", answer.left_out},
@@ -220,7 +262,8 @@ nlohmann::json to_json(const Answer& answer) {
                          {"reason", to_string(job.prediction.reason)},
                          {"narrow_by", narrow_by},
                          {"narrow_to", narrow_to},
-                         {"scaling", nullptr}};  // of several devices: not answered yet
+                         {"scaling", scaling_json(job)}};
+  if (job.rank) json["rank"] = {{"stage", job.rank->stage}, {"tp", job.rank->tp}, {"ep", job.rank->ep}};
   add_asked(json, answer);
   if (answer.workload.knows_epoch()) return json;
   for (const char* key : {"time_sec", "total_sec", "price"}) json[key] = nullptr;

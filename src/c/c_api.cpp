@@ -450,6 +450,15 @@ int perfpred_catalogue_create(const char* device_file, perfpred_catalogue** out)
   });
 }
 
+int perfpred_catalogue_create_with_links(const char* device_file, const char* links, perfpred_catalogue** out) {
+  return guarded([&] {
+    given(out, "out");
+    DeviceCatalogue devices = known_devices(device_file);
+    devices.add_links(given(links, "links"));
+    *out = catalogues().add(std::make_shared<const DeviceCatalogue>(std::move(devices)));
+  });
+}
+
 int perfpred_catalogue_devices(const perfpred_catalogue* catalogue, const char* name, char* buffer, size_t capacity,
                                size_t* needed) {
   return guarded([&] {
@@ -686,6 +695,19 @@ int perfpred_forecast(const perfpred_model* model, const char* request, char* bu
     nlohmann::json document = to_json(answer);
     echo_id(document, fields);
     give_text(dumped(document, indent), buffer, capacity, needed);
+  });
+}
+
+int perfpred_layouts(const perfpred_model* model, const char* request, char* buffer, size_t capacity, size_t* needed) {
+  return guarded([&] {
+    const auto asked = models().get(model);
+    const auto requests = asked->requests();
+    const nlohmann::json fields = parse_request(given(request, "request"));
+    const AskedLayouts job = asked->ask([&](const TimeRegressor&) { return read_layouts(*requests, fields); });
+    give_text(asked->ask([&](const TimeRegressor& regressor) {
+      return json_text(rank_layouts(regressor, job.workload, job.search));
+    }),
+              buffer, capacity, needed);
   });
 }
 

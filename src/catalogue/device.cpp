@@ -17,6 +17,7 @@
 
 #include "catalogue/device_table.h"
 #include "catalogue/embedded_devices.h"
+#include "catalogue/links.h"
 #include "catalogue/own_devices.h"
 #include "text/column.h"
 #include "text/enum_names.h"
@@ -424,7 +425,15 @@ struct __attribute__((visibility("hidden"))) DeviceCatalogue::Rows {
   }
 };
 
-DeviceCatalogue::DeviceCatalogue() : rows_(Rows::built_in()), cpu_(Device::this_cpu()) {}
+DeviceCatalogue::DeviceCatalogue()
+    : rows_(Rows::built_in()), links_(std::make_shared<const Links>()), cpu_(Device::this_cpu()) {}
+
+void DeviceCatalogue::add_links(const std::string& path) {
+  Links all = *links_;
+  const Links read = Links::read(path);
+  for (const Link& link : read.all()) all.add(link);
+  links_ = std::make_shared<const Links>(std::move(all));
+}
 
 std::span<const Device> DeviceCatalogue::devices() const& { return rows_->devices; }
 

@@ -26,12 +26,12 @@ GroupName group_of(const ScalingRow& row) { return {row.cluster, row.network}; }
 /// not.
 void put_telling_first(Rows& rows) {
   std::ranges::stable_sort(rows, [](const ScalingRow* a, const ScalingRow* b) {
-    return std::tuple(a->devices(), a->placement.nodes.size(), a->local_batch) >
-           std::tuple(b->devices(), b->placement.nodes.size(), b->local_batch);
+    return std::tuple(a->devices(), a->placement.node_count(), a->local_batch) >
+           std::tuple(b->devices(), b->placement.node_count(), b->local_batch);
   });
   const auto is_alike = [&](const ScalingRow* row) { return row->placement == rows.front()->placement; };
   const auto top = std::ranges::find_if_not(rows, is_alike);
-  const auto node = std::ranges::find_if(rows, [](const ScalingRow* row) { return row->placement.nodes.size() == 1; });
+  const auto node = std::ranges::find_if(rows, [](const ScalingRow* row) { return row->placement.node_count() == 1; });
   Rows first = {rows.front(), *(top - 1)};
   if (node != rows.end()) {
     const auto of_node = [&](const ScalingRow* row) { return row->placement == (*node)->placement; };

@@ -19,11 +19,13 @@
 
 #include "model/unstated.h"
 #include "optime/step_bound.h"
+#include "parallel/placed_memory.h"
 #include "statistics/confidence.h"
 #include "step/epoch_steps.h"
 #include "step/kept_steps.h"
 #include "step/program.h"
 #include "workload/workload_columns.h"
+#include "workload/world.h"
 
 namespace perfpred {
 namespace {
@@ -112,7 +114,8 @@ void add_totals(Forecast& job, const Workload& workload, const JobTerms& terms) 
   job.total_sec = scaled(epoch, terms.epochs, terms.startup_sec);
   if (!std::isfinite(job.total_sec.p95)) throw InputError(fmt::format("epochs {} are too many", terms.epochs));
   if (terms.price_per_hour) {
-    job.price = scaled(job.total_sec, *terms.price_per_hour / 3600);
+    const std::int64_t devices = is_on_one_device(workload) ? 1 : world_of(workload).placement.devices();
+    job.price = scaled(job.total_sec, *terms.price_per_hour * static_cast<double>(devices) / 3600);
     if (!std::isfinite(job.price->p95))
       throw InputError(fmt::format("price_per_hour {} is too large", *terms.price_per_hour));
   }
@@ -140,10 +143,17 @@ std::optional<double> products_at_peak(const OpGraph& step, const Device& device
   return sec;
 }
 
-/// The step without what it computes a second time, which utilisation does not count.
+/// The step of a replica without what it computes a second time, which utilisation does not count.
 std::shared_ptr<const ExecutedStep> without_checkpoints(Workload workload) {
   workload.checkpoint = 0;
-  return executed_step(workload, DeviceKind::other);
+  return executed_step(on_one_device(std::move(workload)), DeviceKind::other);
+}
+
+/// Devices that train one replica.
+double ranks_of_replica(const Workload& workload) {
+  if (is_on_one_device(workload)) return 1;
+  const World world = world_of(workload);
+  return static_cast<double>(world.placement.devices() / world.layout.dp);
 }
 
 /// @returns nothing for a step whose batch size cannot change
@@ -159,18 +169,25 @@ std::optional<std::int64_t> find_largest_batch(const Workload& workload, const D
 /// Memory, utilisation, and the bound where the breakdown did not say it.
 void add_limits(Forecast& job, const OpGraph& neutral, const Device& device, const Workload& workload,
                 const JobTerms& terms) {
-  if (const std::optional<TrainingJob> training = TrainingJob::of(workload, device)) {
-    job.memory = estimate_memory(*executed_step(workload, device.kind), *training);
+  if (is_on_one_device(workload)) {
+    if (const std::optional<TrainingJob> training = TrainingJob::of(workload, device))
+      job.memory = estimate_memory(*executed_step(workload, device.kind), *training);
+  } else if (const std::optional<PlacedMemory> placed = placed_memory(workload, device)) {
+    job.memory = placed->memory;
+    job.rank = {placed->stage, placed->tp, placed->ep};
+  }
+  if (job.memory) {
     job.verdict = job.memory->verdict(device, terms.reserved_by_others);
     if (job.verdict) {
       job.usable_bytes = std::max<std::int64_t>(*device.usable_bytes() - terms.reserved_by_others, 0);
-      if (terms.find_largest_batch) job.largest_batch = find_largest_batch(workload, device, terms.reserved_by_others);
+      if (terms.find_largest_batch && is_on_one_device(workload))
+        job.largest_batch = find_largest_batch(workload, device, terms.reserved_by_others);
     }
   }
   const auto at_peak_of = [&](const OpGraph& graph) { return products_at_peak(graph, device, workload.precision); };
   const std::optional<double> at_peak =
-      workload.checkpoint > 0 ? at_peak_of(without_checkpoints(workload)->graph()) : at_peak_of(neutral);
-  if (at_peak) job.mfu = *at_peak * share_of_step(workload) / job.step_sec.p50;
+      workload.checkpoint != 0 ? at_peak_of(without_checkpoints(workload)->graph()) : at_peak_of(neutral);
+  if (at_peak) job.mfu = *at_peak * share_of_step(workload) / ranks_of_replica(workload) / job.step_sec.p50;
   if (job.bound) return;
   const std::shared_ptr<const ExecutedStep> step = executed_step(workload, device.kind);
   if (const auto limits = limits_if_known(device, *step, workload.precision)) job.bound = limits->bound;
@@ -196,15 +213,17 @@ Forecast forecast(const TimeRegressor& model, const Workload& asked, const JobTe
   const Workload workload = with_a_step(asked);
   const Program program(workload.network);
   // Runs answer where the step is not known; whoever asks an op model is told that it is missing.
-  const std::shared_ptr<const ExecutedStep> written =
-      program.has_step() ? executed_step(workload, DeviceKind::other) : std::shared_ptr<const ExecutedStep>();
+  const std::shared_ptr<const ExecutedStep> written = program.has_step()
+                                                          ? executed_step(on_one_device(workload), DeviceKind::other)
+                                                          : std::shared_ptr<const ExecutedStep>();
   const ResolvedDevice device = model.devices().resolve(workload.device);
   JobVariants variants(model, device);
-  auto [prediction, breakdown] = variants.explain(workload);
+  auto [prediction, breakdown, scaling] = variants.explain(workload);
   const Unstated unstated(variants, workload, prediction, terms.unstated);
   prediction.time_sec = unstated.widen(prediction.time_sec);
   Forecast job;
   job.prediction = prediction;
+  job.scaling = scaling;
   job.narrow_by = unstated.narrow_by(prediction.time_sec);
   job.step_sec = step_of(workload, job.prediction.time_sec,
                          [&](const Workload& whole) { return unstated.widen(variants.predict(whole).time_sec); });

@@ -17,6 +17,7 @@
 
 #include "model/lognormal.h"
 #include "model/model_state.h"
+#include "model/placed_prediction.h"
 #include "model/training_rows.h"
 #include "model/unstated.h"
 #include "optime/op_model_state.h"
@@ -26,6 +27,7 @@
 #include "text/json.h"
 #include "text/parse.h"
 #include "workload/workload_on.h"
+#include "workload/world.h"
 
 namespace perfpred {
 namespace {
@@ -177,6 +179,7 @@ class Observation {
   Reason assign(std::size_t i) {
     std::variant<AggregateRow, std::string> made = row_of(runs_[i]);
     if (const std::string* reason = std::get_if<std::string>(&made)) return *reason;
+    if (!is_on_one_device(runs_[i].workload)) return "on several devices";
     AggregateRow& row = std::get<AggregateRow>(made);
     if (!is_new(runs_[i], runs_[i].workload.key())) return "already observed";
     const auto group = group_of(row.workload);
@@ -392,19 +395,25 @@ ExplainedPrediction TimeRegressor::Impl::predict(const Workload& workload, const
                                                  PredictedSteps& steps, bool explains) const {
   check(workload, known ? &*known : nullptr);
   const auto from = state.read();
-  const auto own = from->own_route(workload);
-  const ResolvedDevice device = own ? ResolvedDevice{} : known ? *known : device_of(workload);
-  const Route route = own ? *own : from->route(workload, device);
-  ExplainedPrediction answer;
-  if (route.group == nullptr) {
-    const OpRegression::Estimate estimate = from->ops->estimate(workload, device, &steps);
-    if (explains) answer.breakdown = breakdown_of(estimate.prior, std::exp(estimate.log_sec));
-    answer.prediction = from->finish(route, estimate);
-  } else {
-    if (explains) answer.breakdown = route.group->model->breakdown(workload);
-    answer.prediction = from->finish(route, workload, route.group->model->predict(workload));
-  }
-  return answer;
+  const auto alone = [&](const Workload& rank, const std::optional<ResolvedDevice>& on, bool explains_rank) {
+    const auto own = from->own_route(rank);
+    const ResolvedDevice device = own ? ResolvedDevice{} : on ? *on : device_of(rank);
+    const Route route = own ? *own : from->route(rank, device);
+    ExplainedPrediction answer;
+    if (route.group == nullptr) {
+      const OpRegression::Estimate estimate = from->ops->estimate(rank, device, &steps);
+      if (explains_rank) answer.breakdown = breakdown_of(estimate.prior, std::exp(estimate.log_sec));
+      answer.prediction = from->finish(route, estimate);
+    } else {
+      if (explains_rank) answer.breakdown = route.group->model->breakdown(rank);
+      answer.prediction = from->finish(route, rank, route.group->model->predict(rank));
+    }
+    return answer;
+  };
+  if (is_on_one_device(workload)) return alone(workload, known, explains);
+  const ResolvedDevice device = known ? *known : device_of(workload);
+  const auto of_rank = [&](const Workload& rank, bool explains_rank) { return alone(rank, device, explains_rank); };
+  return predict_placed(workload, device.known(), devices, of_rank, explains);
 }
 
 Prediction JobVariants::predict(const Workload& variant) {
@@ -444,13 +453,18 @@ void JobVariants::predict_all(const TimeRegressor& model, std::span<const Worklo
   for (std::size_t i = 0; i < workloads.size(); ++i) {
     attempt(i, [&] {
       impl.check(workloads[i], nullptr);
-      routes[i] = impl.route(*state, workloads[i]);
+      routes[i] = is_on_one_device(workloads[i]) ? impl.route(*state, workloads[i]) : Route{};
     });
   }
   std::vector<Quantiles> quantiles;
   const auto predict_one = [&](std::size_t i) {
     const Workload& one = workloads[i];
     const Group* group = routes[i]->group;
+    if (!is_on_one_device(one)) {
+      PredictedSteps steps;
+      predictions[i] = impl.predict(one, std::nullopt, steps, false).prediction;
+      return;
+    }
     predictions[i] = group == nullptr ? state->finish(*routes[i], state->ops->estimate(one, impl.device_of(one)))
                                       : state->finish(*routes[i], one, group->model->predict(one));
   };
@@ -512,7 +526,10 @@ Workload TimeRegressor::on_device(const Workload& workload, std::string_view dev
 }
 
 JointPrediction TimeRegressor::joint(std::span<const Workload> workloads) const {
-  for (const Workload& workload : workloads) workload.validate();
+  for (const Workload& workload : workloads) {
+    workload.validate();
+    if (!is_on_one_device(workload)) throw InputError("joint predictions are of jobs on one device");
+  }
   const auto state = impl_->state.read();
   const std::size_t n = workloads.size();
   JointPrediction joint{std::vector<double>(n), std::vector<double>(n * n)};

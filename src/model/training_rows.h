@@ -9,7 +9,7 @@
 namespace perfpred {
 
 /// The rows that have a time, sorted by key. Rows of one key, for instance of different `env`, are pooled.
-/// @throws InputError as check_figures(), or for a row whose workload is invalid
+/// @throws InputError as check_figures(), or for a row whose workload is invalid or on several devices
 [[nodiscard]] std::vector<AggregateRow> training_rows(std::span<const AggregateRow> rows);
 
 /// Pools the runs of two rows of one key.

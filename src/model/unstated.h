@@ -26,6 +26,7 @@ namespace perfpred {
 struct ExplainedPrediction {
   Prediction prediction;
   std::vector<TimeTerm> breakdown;
+  std::optional<Scaling> scaling = {};  ///< of a job on several devices
 };
 
 /// Asks a model for one job and variants of it on its device; what their steps share is predicted once. Seconds are

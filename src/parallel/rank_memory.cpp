@@ -12,9 +12,10 @@
 #include <optional>
 #include <string>
 
-#include "parallel/divisors.h"
 #include "parallel/layer_bytes.h"
 #include "parallel/stages.h"
+#include "workload/divisors.h"
+#include "workload/rank_network.h"
 
 namespace perfpred {
 namespace {
@@ -233,29 +234,6 @@ double total(const std::vector<RankPart>& parts) {
   return sum;
 }
 
-/// What is not known in one line. @throws InputError
-void refuse_unknown(const RankRequest& request) {
-  const auto refuse = [](const std::string& what) {
-    throw InputError(fmt::format("memory over several devices is not answered for {}", what));
-  };
-  const TransformerDescription& n = request.network;
-  if (n.patch > 0) refuse("networks of images");
-  if (n.form != BlockForm::sequential && n.form != BlockForm::post) refuse(n.name + ", whose blocks Megatron-LM lacks");
-  if (!n.quantization.empty()) refuse("packed weights");
-  const Sharding sharding = request.layout.sharding;
-  if (sharding != Sharding::none && sharding != Sharding::zero1) {
-    refuse(fmt::format("parallel {}: of what replicas share, only ddp and zero1 are known", to_string(sharding)));
-  }
-  const Precision precision = request.precision;
-  if (precision != Precision::fp32 && precision != Precision::bf16 && precision != Precision::fp16) {
-    refuse(fmt::format("precision {}: only fp32, bf16 and fp16 are known", to_string(precision)));
-  }
-  if (request.program.fp8 && precision == Precision::fp32) refuse("fp8 with precision fp32");
-  if (!state_bytes(request.optimizer)) {
-    refuse(fmt::format("optimizer {}: only adam, adamw, sgd and momentum are known", to_string(request.optimizer)));
-  }
-}
-
 /// @throws InputError for sizes out of range
 void check_sizes(const RankRequest& request) {
   const TransformerDescription& n = request.network;
@@ -273,19 +251,9 @@ void check_layout(const RankRequest& request) {
   const auto check = [](std::string_view name, std::int64_t value, std::int64_t whole, std::string_view of) {
     check_divides(fmt::format("{} = {} of parallel", name, value), value, whole, of);
   };
-  check("tp", l.tp, n.heads, "heads");
-  if (n.kv_heads > 0) check("tp", l.tp, n.kv_heads, "heads of keys");
-  if (n.experts == 0) check("tp", l.tp, n.inner > 0 ? n.inner : 4 * n.hidden, "units of the MLP");
-  if (n.shared_inner > 0) check("tp", l.tp, n.shared_inner, "units of the shared MLP");
-  check("pp x vp", l.pp * l.vp, n.layers, "layers");
+  check_splits(n, l);
   if (l.cp > 1) check("2 cp", 2 * l.cp, request.words, "words of a sequence");  // halves balance causal attention
   if (l.sp) check("cp x tp", l.cp * l.tp, request.words, "words of a sequence");
-  if (n.experts > 0) {
-    check("ep", l.ep, n.experts, "experts");
-    check("etp", l.etp, n.expert_inner, "units of an expert");
-  } else if (l.ep > 1 || l.etp > 1) {
-    throw InputError(fmt::format("ep and etp of parallel are for networks with experts; {} has none", n.name));
-  }
   if (request.program.instances > 1) {
     if (l.sharding != Sharding::zero1) throw InputError("num-distributed-optimizer-instances is for parallel zero1");
     check_divides(fmt::format("num-distributed-optimizer-instances = {}", request.program.instances),
@@ -295,8 +263,26 @@ void check_layout(const RankRequest& request) {
 
 }  // namespace
 
+std::string why_unknown(const RankRequest& request) {
+  const TransformerDescription& n = request.network;
+  if (n.patch > 0) return "networks of images";
+  if (n.form != BlockForm::sequential && n.form != BlockForm::post) return n.name + ", whose blocks Megatron-LM lacks";
+  if (!n.quantization.empty()) return "packed weights";
+  const Sharding sharding = request.layout.sharding;
+  if (sharding != Sharding::none && sharding != Sharding::zero1)
+    return fmt::format("parallel {}: of what replicas share, only ddp and zero1 are known", to_string(sharding));
+  const Precision precision = request.precision;
+  if (precision != Precision::fp32 && precision != Precision::bf16 && precision != Precision::fp16)
+    return fmt::format("precision {}: only fp32, bf16 and fp16 are known", to_string(precision));
+  if (request.program.fp8 && precision == Precision::fp32) return "fp8 with precision fp32";
+  if (!state_bytes(request.optimizer))
+    return fmt::format("optimizer {}: only adam, adamw, sgd and momentum are known", to_string(request.optimizer));
+  return {};
+}
+
 std::vector<RankMemory> rank_memory(const RankRequest& request) {
-  refuse_unknown(request);
+  if (const std::string what = why_unknown(request); !what.empty())
+    throw InputError(fmt::format("memory over several devices is not answered for {}", what));
   check_sizes(request);
   check_layout(request);
   const AttentionKernel usual = usual_attention(request), worst = worst_attention(request);

@@ -5,6 +5,7 @@
 #include <perfpred/vocabulary.h>
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -42,6 +43,9 @@ struct RankMemory {
   MemoryBound tensors;                     ///< at the peak, bytes: torch.cuda.max_memory_allocated
   std::vector<RankPart> parts;             ///< of tensors.p50, whole bytes
 };
+
+/// What of the request is not known, so that rank_memory() refuses it: `packed weights`; empty if there is nothing.
+[[nodiscard]] std::string why_unknown(const RankRequest& request);
 
 /// One for each pipeline stage, from the first.
 /// @throws InputError for a layout that does not divide the network, with a divisor that does; for a network,

@@ -79,7 +79,14 @@ struct Facts {
 };
 
 /// Of a step, ms.
-double log_step(const Quantities& q, const Facts& row) {
+struct StepParts {
+  double batches = 0, wait = 0, exposed = 0, overhead = 0;
+  double latency = 0, links = 0;  ///< of the all-reduce, whether or not it is hidden
+
+  [[nodiscard]] double sum() const { return batches + wait + exposed + overhead; }
+};
+
+StepParts step_parts(const Quantities& q, const Facts& row) {
   constexpr double usual_ms = 100, less_waiting = 0.12;  // the longer a step, the less of it is waited
   const double batch = std::exp(row.log_one_ms + q[rate]);
   const double doublings = std::log2(row.devices);
@@ -88,13 +95,16 @@ double log_step(const Quantities& q, const Facts& row) {
       q[inter] + (row.nodes == 2 ? q[two_nodes] : 0) - q[per_node] * std::log2(std::max(row.nodes, 3.0) / 3);
   const double within_ms = row.most > 1 ? row.megabytes / (row.intra * std::exp(q[intra])) : 0;
   const double between_ms = row.nodes > 1 ? row.megabytes / (row.inter * std::exp(between)) : 0;
-  const double reduce = std::hypot(within_ms, between_ms) + std::exp(q[latency]) * doublings;
+  const double links = std::hypot(within_ms, between_ms), delay = std::exp(q[latency]) * doublings;
+  const double reduce = links + delay;
   const double hides = std::exp(q[overlap]) * batch, power = std::exp(q[sharpness]);
   const double larger = std::max(reduce, hides);
   const double exposed =
       larger * std::pow(std::pow(reduce / larger, power) + std::pow(hides / larger, power), 1 / power) - hides;
-  return std::log(row.accumulate * batch + wait + exposed + std::exp(q[overhead]));
+  return {row.accumulate * batch, wait, exposed, std::exp(q[overhead]), delay, links};
 }
+
+double log_step(const Quantities& q, const Facts& row) { return std::log(step_parts(q, row).sum()); }
 
 Quantities slopes_of(const Quantities& q, const Facts& row, double log_ms) {
   constexpr double step = 1e-4;
@@ -192,6 +202,8 @@ struct Fitted {
   };
 
   [[nodiscard]] std::optional<Facts> facts_of(const ScalingRow& row) const;
+  [[nodiscard]] Facts facts_of(const ScalingRow& row, double log_one_ms) const;
+  [[nodiscard]] ScalingEstimate estimate(const ScalingRow& asked, const Facts& facts) const;
   [[nodiscard]] double deviation_of(std::size_t effect, const Facts& facts) const;
   [[nodiscard]] std::string key_of(const Effect& effect, const ScalingRow& row) const;
   [[nodiscard]] std::array<Eigen::Index, effects.size()> places_of(const ScalingRow& row) const;
@@ -222,13 +234,17 @@ void Fitted::learn_one_device(std::span<const ScalingRow* const> rows) {
 std::optional<Facts> Fitted::facts_of(const ScalingRow& row) const {
   const auto one = alone.find(group_of(row));
   if (one == alone.end()) return std::nullopt;
-  const std::vector<std::int64_t>& on_nodes = row.placement.nodes;
-  const std::int64_t most = *std::max_element(on_nodes.begin(), on_nodes.end());
-  const auto nodes = static_cast<std::int64_t>(on_nodes.size());
-  Facts facts;
-  facts.log_one_ms = one->second.log_ms(row.local_batch);
-  facts.accumulate = static_cast<double>(row.accumulate);
+  Facts facts = facts_of(row, one->second.log_ms(row.local_batch));
   facts.without_one = without_one.contains(group_of(row));
+  return facts;
+}
+
+/// @param log_one_ms  of a batch on one device
+Facts Fitted::facts_of(const ScalingRow& row, double log_one_ms) const {
+  const std::int64_t most = row.placement.fullest(), nodes = row.placement.node_count();
+  Facts facts;
+  facts.log_one_ms = log_one_ms;
+  facts.accumulate = static_cast<double>(row.accumulate);
   facts.devices = static_cast<double>(row.devices());
   facts.most = static_cast<double>(most);
   facts.nodes = static_cast<double>(nodes);
@@ -437,6 +453,39 @@ void Fitted::scale_scatter(std::span<const ScalingRow* const> rows, const std::v
   }
 }
 
+ScalingEstimate Fitted::estimate(const ScalingRow& asked, const Facts& facts) const {
+  const double one_sec = 1e-3 * facts.accumulate * std::exp(facts.log_one_ms);
+  if (asked.devices() == 1) return ScalingEstimate{std::log(one_sec), 0, one_sec};
+  const Line line = {facts, places_of(asked)};
+  const Quantities q = quantities_of(line, parameters);
+  const StepParts parts = step_parts(q, facts);
+  const double log_ms = std::log(parts.sum());
+  const Quantities slopes = slopes_of(q, facts, log_ms);
+  double variance = 0;
+  for (std::size_t a = 0; a < effects.size(); ++a) {
+    const double of_a = slopes.at(effects.at(a).of);
+    if (line.at.at(a) < 0) {
+      variance += std::pow(of_a * deviation_of(a, facts), 2);
+      continue;
+    }
+    for (std::size_t b = 0; b < effects.size(); ++b) {
+      if (line.at.at(b) >= 0) variance += of_a * slopes.at(effects.at(b).of) * covariance(line.at.at(a), line.at.at(b));
+    }
+  }
+  const double of_links = share_of_links(q, facts);
+  const auto group = groups.find(group_of(asked));
+  const bool is_known = group != groups.end();
+  variance += std::pow((is_known ? group->second.scale : scale) * scatter(of_links), 2);
+  if (is_known) {
+    constexpr double beyond = 0.08;  // of the logarithm of the links, by each doubling of the devices
+    const double doublings = std::log2(std::max(1.0, facts.devices / static_cast<double>(group->second.most_devices)));
+    variance += std::pow(beyond * of_links * doublings, 2);
+    variance *= 1 + 2.0 / static_cast<double>(group->second.rows + 1);
+  }
+  const double critical = parts.links > 0 ? asked.gradient_bytes * parts.latency / parts.links : 0;
+  return {log_ms - std::log(1e3), z90 * std::sqrt(variance), one_sec, 1e-3 * parts.exposed, critical};
+}
+
 }  // namespace scaling
 
 ScalingModel ScalingModel::fit(std::span<const ScalingRow* const> rows, Links links) {
@@ -469,38 +518,15 @@ ScalingModel ScalingModel::fit(std::span<const ScalingRow* const> rows, Links li
 }
 
 std::optional<ScalingEstimate> ScalingModel::predict(const ScalingRow& asked) const {
-  using namespace scaling;
-  const std::optional<Facts> facts = fitted_->facts_of(asked);
-  if (!facts) return std::nullopt;
-  const double one_sec = 1e-3 * facts->accumulate * std::exp(facts->log_one_ms);
-  if (asked.devices() == 1) return ScalingEstimate{std::log(one_sec), 0, one_sec};
-  const Fitted::Line line = {*facts, fitted_->places_of(asked)};
-  const Quantities q = fitted_->quantities_of(line, fitted_->parameters);
-  const double log_ms = log_step(q, *facts);
-  const Quantities slopes = slopes_of(q, *facts, log_ms);
-  double variance = 0;
-  for (std::size_t a = 0; a < effects.size(); ++a) {
-    const double of_a = slopes.at(effects.at(a).of);
-    if (line.at.at(a) < 0) {
-      variance += std::pow(of_a * fitted_->deviation_of(a, *facts), 2);
-      continue;
-    }
-    for (std::size_t b = 0; b < effects.size(); ++b) {
-      if (line.at.at(b) >= 0)
-        variance += of_a * slopes.at(effects.at(b).of) * fitted_->covariance(line.at.at(a), line.at.at(b));
-    }
-  }
-  const double of_links = share_of_links(q, *facts);
-  const auto group = fitted_->groups.find(group_of(asked));
-  const bool is_known = group != fitted_->groups.end();
-  variance += std::pow((is_known ? group->second.scale : fitted_->scale) * scatter(of_links), 2);
-  if (is_known) {
-    constexpr double beyond = 0.08;  // of the logarithm of the links, by each doubling of the devices
-    const double doublings = std::log2(std::max(1.0, facts->devices / static_cast<double>(group->second.most_devices)));
-    variance += std::pow(beyond * of_links * doublings, 2);
-    variance *= 1 + 2.0 / static_cast<double>(group->second.rows + 1);
-  }
-  return ScalingEstimate{log_ms - std::log(1e3), z90 * std::sqrt(variance), one_sec};
+  const std::optional<scaling::Facts> facts = fitted_->facts_of(asked);
+  return facts ? std::optional(fitted_->estimate(asked, *facts)) : std::nullopt;
+}
+
+ScalingEstimate ScalingModel::predict(const ScalingRow& asked, double one_device_sec) const {
+  const double batch_ms = 1e3 * one_device_sec / static_cast<double>(asked.accumulate);
+  // The rate is that of devices beside those that were measured alone, whose steps have an extra
+  // (docs/notes/parallel.md).
+  return fitted_->estimate(asked, fitted_->facts_of(asked, std::log(batch_ms) - scaling::means[scaling::rate]));
 }
 
 ScalingModel::ScalingModel(std::shared_ptr<const scaling::Fitted> fitted) : fitted_(std::move(fitted)) {}

@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "parallel/links.h"
+#include "catalogue/links.h"
 #include "parallel/scaling_rows.h"
 
 namespace perfpred {
@@ -17,6 +17,8 @@ struct ScalingEstimate {
   double log_sec = 0;         ///< of a step
   double half_width = 0;      ///< of the 90 % interval of log_sec
   double one_device_sec = 0;  ///< of a step of one device on its share of the batch: what perfect scaling takes
+  double exposed_sec = 0;     ///< of the all-reduce, what no computation hides
+  double critical_bytes = 0;  ///< of gradients whose all-reduce waits for its latency as long as for its links
 };
 
 /// Times of data-parallel steps, from those of one device and of other placements.
@@ -29,6 +31,10 @@ class ScalingModel {
 
   /// Nothing for a network of which no row is of the cluster and precision.
   [[nodiscard]] std::optional<ScalingEstimate> predict(const ScalingRow& asked) const;
+
+  /// Where the time of a step of one device is known otherwise. The interval is about that time.
+  /// @param one_device_sec  > 0, of all batches of the step
+  [[nodiscard]] ScalingEstimate predict(const ScalingRow& asked, double one_device_sec) const;
 
  private:
   explicit ScalingModel(std::shared_ptr<const scaling::Fitted> fitted);

@@ -17,6 +17,7 @@
 #include "model/lognormal.h"
 #include "plan/assignment.h"
 #include "workload/workload_columns.h"
+#include "workload/world.h"
 
 namespace perfpred {
 namespace {
@@ -237,6 +238,7 @@ class ProblemBuilder {
 
   /// On the device that the workload has.
   [[nodiscard]] PlannedRun run_of(Workload workload, const QueuedJob& job) {
+    if (!is_on_one_device(workload)) throw InputError("it is a job on several devices, which are not planned");
     double sec = job.row.avg_time_mean.value_or(0);
     double throughput = job.row.thr_mean.value_or(0);
     PlannedRun run;

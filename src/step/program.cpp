@@ -14,6 +14,7 @@
 #include "step/step_builder.h"
 #include "text/parse.h"
 #include "workload/workload_columns.h"
+#include "workload/world.h"
 
 namespace perfpred {
 namespace {
@@ -88,12 +89,14 @@ OpGraph Workload::graph() const { return Program(network).step(*this); }
 std::int64_t Workload::params() const {
   validate();
   if (depth()) return cifar_cnn_params(*this);
-  return is_captured_step(network) ? graph().params() : build_network(*this).params();
+  const Workload whole = on_one_device(*this);
+  return is_captured_step(network) ? whole.graph().params() : build_network(whole).params();
 }
 
 std::int64_t Workload::steps_per_epoch() const {
   if (batch_size < 1) throw InputError(fmt::format("batch_size {} is not positive", batch_size));
-  return parts_needed(parts_needed(train_images, batch_size), Program(network).batches(*this));
+  const std::int64_t updates = parts_needed(parts_needed(train_images, batch_size), Program(network).batches(*this));
+  return is_on_one_device(*this) ? updates : parts_needed(updates, replicas_of(*this));
 }
 
 }  // namespace perfpred

@@ -7,7 +7,7 @@ namespace perfpred {
 
 std::string_view to_string(DomainViolation violation) {
   if (violation == DomainViolation::none) return "";
-  return enumerator_name_of<DomainViolation::unknown_op>(violation);
+  return enumerator_name_of<DomainViolation::other_cluster>(violation);
 }
 
 std::string_view to_string(Provenance provenance) { return enumerator_name_of<Provenance::bytes>(provenance); }

@@ -10,14 +10,14 @@
 namespace perfpred {
 
 /// What is said of an option, a field or a column that counts devices.
-inline constexpr std::string_view one_device_only =
-    "jobs on several devices are not answered yet; a prediction is for one device";
+inline constexpr std::string_view where_devices_are =
+    "several devices are the fields gpus_per_node (8, 1+3, 8x32) and parallel (ddp, fsdp, tp=2,pp=4)";
 
 /// Whether a name is one by which launchers count devices or their machines: torchrun's, Slurm's, Accelerate's,
 /// Lightning's. Case and punctuation do not count.
 [[nodiscard]] inline bool counts_devices(std::string_view name) {
-  constexpr std::array<std::string_view, 15> names = {
-      "gpus",         "ngpus",  "numgpus",   "gpuspernode",  "gpuspertask", "nodes",      "nnodes",       "numnodes",
+  constexpr std::array<std::string_view, 14> names = {
+      "gpus",         "ngpus",  "numgpus",   "gpuspertask",  "nodes",       "nnodes",     "numnodes",
       "nprocpernode", "nprocs", "worldsize", "numprocesses", "nummachines", "numdevices", "ntaskspernode"};
   return std::find(names.begin(), names.end(), bare(name)) != names.end();
 }

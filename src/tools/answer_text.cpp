@@ -63,7 +63,7 @@ std::string assumed_fields(std::span<const Answer* const> answers, const Style& 
   std::vector<std::string> assumed;
   for (const Answer* answer : answers) {
     for (const std::string& name : answer->assumed) {
-      const std::string field = style.field(name, field_text(answer->workload, name));
+      const std::string field = style.field(name, answer->assumed_value(name));
       if (std::ranges::find(assumed, field) == assumed.end()) assumed.push_back(field);
     }
   }
@@ -87,6 +87,7 @@ class AnswerText {
     if (job_.epochs_in_budget) add("  {:<12} {:>12.0f} epochs\n", "budget", job_.epochs_in_budget->p50);
     if (job_.memory) add_memory();
     if (job_.bound) add("  {:<12} {:>12}\n", "bound by", to_string(*job_.bound));
+    if (job_.scaling) add_scaling();
     if (job_.mfu) add("  {:<12} {:>12.1f} % of the peak FLOP/s\n", "utilisation", 100 * *job_.mfu);
     add_breakdown();
     add("  {:<12} {:>12}\n", "rests on", to_string(job_.prediction.provenance));
@@ -119,7 +120,7 @@ class AnswerText {
     for (const std::string& left_out : answer_.left_out) add("  {:<12} {}\n", "left out", left_out);
     add_quantiles("step", job_.step_sec, "s");
     if (answer_.batches > 1) add("  {:<12} {:>12} batches of {}\n", "", answer_.batches, workload_.batch_size);
-    const std::int64_t samples = samples_of(workload_.batch_size, answer_.batches);
+    const std::int64_t samples = samples_per_step(workload_);
     if (workload_.knows_epoch() && workload_.train_images < samples) {
       add("  {:<12} {:>12} samples, fewer than a step's {}: its only step is smaller; with drop_last there is none\n",
           "an epoch has", std::int64_t{workload_.train_images}, samples);
@@ -157,6 +158,22 @@ class AnswerText {
       add("  {:<12} {:>12} GB of it tensors, {}\n", "", gigabytes(job_.memory->tensors.p50), reserved);
     }
     if (job_.largest_batch) add("  {:<12} {:>12}\n", "largest batch", *job_.largest_batch);
+  }
+
+  void add_scaling() {
+    const Scaling& scaling = *job_.scaling;
+    add("  {:<12} {:>12} devices, {:.0f} % of perfect scaling", "scaling", scaling.devices, 100 * scaling.efficiency);
+    const ScalingLimits& limits = scaling.limits;
+    const std::array<std::pair<const char*, double>, 5> parts = {{{"loader", limits.loader},
+                                                                  {"host", limits.host},
+                                                                  {"links", limits.links},
+                                                                  {"small batches", limits.batch},
+                                                                  {"bubble", limits.bubble}}};
+    std::vector<std::string> lost;
+    for (const auto& [name, share] : parts) {
+      if (share >= 0.005) lost.push_back(fmt::format("{} {:.0f} %", name, 100 * share));
+    }
+    add("{}{}\n", lost.empty() ? "" : "; the rest is lost to ", fmt::join(lost, ", "));
   }
 
   void add_breakdown() {

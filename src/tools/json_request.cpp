@@ -250,4 +250,27 @@ void echo_id(nlohmann::json& answer, const nlohmann::json& request) {
   if (const auto id = request.find(id_key); id != request.end()) answer[id_key] = *id;
 }
 
+AskedLayouts read_layouts(const ModelRequests& requests, nlohmann::json request) {
+  AskedLayouts asked;
+  const auto take = [&](const char* name) {
+    const nlohmann::json value = request.contains(name) ? request[name] : nlohmann::json();
+    request.erase(name);
+    return value.is_null() ? std::string() : option_text(name, value);
+  };
+  for (const char* searched : {"parallel", "gpus_per_node", "accumulate", "checkpoint"}) {
+    if (!take(searched).empty()) throw InputError(fmt::format("{} is what is searched for", searched));
+  }
+  const std::string gpus = take("gpus"), top = take("top"), by = take("by");
+  if (gpus.empty()) throw InputError("gpus is missing");
+  asked.search.gpus = parse_positive_integer(gpus, {{}, 0, "gpus"});
+  if (!top.empty()) asked.search.top = static_cast<std::size_t>(parse_positive_integer(top, {{}, 0, "top"}));
+  if (!by.empty()) asked.search.by = parse_layout_order(by);
+  const AskedJob job = read_request(requests, request);
+  asked.workload = job.workload;
+  asked.search.price_per_hour = job.terms.job.price_per_hour;
+  if (const auto price = job.terms.prices.find(job.workload.device); price != job.terms.prices.end())
+    asked.search.price_per_hour = price->second.per_hour;
+  return asked;
+}
+
 }  // namespace perfpred

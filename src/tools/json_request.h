@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <perfpred/answer.h>
+#include <perfpred/layouts.h>
 #include <perfpred/step_file.h>
 #include <perfpred/workload.h>
 
@@ -33,6 +34,16 @@ struct AskedJob {
 /// @throws InputError for prices without the device's, and for a field or value as ModelRequests::of_fields()
 [[nodiscard]] AskedJob read_request(const ModelRequests& requests, const nlohmann::json& request,
                                     const AnswerTerms& terms = {});
+
+/// What one request asks of layouts.
+struct AskedLayouts {
+  Workload workload;
+  LayoutSearch search;
+};
+
+/// The same with `gpus`, `top` and `by`. @throws InputError as read_request(), for a missing gpus, and for fields that
+/// are searched for
+[[nodiscard]] AskedLayouts read_layouts(const ModelRequests& requests, nlohmann::json request);
 
 /// @throws InputError for a text that is no JSON object
 [[nodiscard]] nlohmann::json parse_request(std::string_view text);

@@ -30,7 +30,7 @@ std::string text_of(double value) { return std::isnan(value) ? std::string() : n
 std::string assumed_text(const Answer& answer) {
   std::vector<std::string> fields;
   for (const std::string& field : answer.assumed)
-    fields.push_back(fmt::format("{}={}", field, field_text(answer.workload, field)));
+    fields.push_back(fmt::format("{}={}", field, answer.assumed_value(field)));
   return fmt::format("{}", fmt::join(fields, ";"));
 }
 

@@ -24,15 +24,11 @@ struct RankReport {
   std::vector<RankMemory> ranks;  ///< one for each pipeline stage
 };
 
-/// @param workload       its batch is the micro-batch, `accumulate` the micro-batches, `checkpoint` all is Megatron's
-/// full
-///                       recomputation
-/// @param parallel       text of a layout; a layout of one device gives nothing
-/// @param gpus_per_node  text of a placement; empty: one node of all devices of the layout
-/// @param program        text of a MegatronProgram
-/// @throws InputError as their parsers and rank_memory() do, and for fields of the workload that it does not answer
-[[nodiscard]] std::optional<RankReport> report_ranks(const Workload& workload, const std::string& parallel,
-                                                     const std::string& gpus_per_node, const std::string& program,
+/// @param workload  its batch is the micro-batch, `accumulate` the micro-batches, `checkpoint` all is Megatron's full
+///                  recomputation; on one device there are no ranks to report
+/// @param program   text of a MegatronProgram
+/// @throws InputError as its parser, world_of(), rank_request() and rank_memory() do
+[[nodiscard]] std::optional<RankReport> report_ranks(const Workload& workload, const std::string& program,
                                                      const std::optional<Device>& device);
 
 /// Bytes of a rank's parts of one kind.

@@ -149,7 +149,7 @@ void check_columns(const CsvReader& csv) {
   for (const std::string& name : csv.header()) {
     if (std::find(others.begin(), others.end(), name) != others.end()) continue;
     if (counts_devices(name))
-      throw InputError(fmt::format("{}column \"{}\": {}", csv.place("").prefix(), shown(name), one_device_only));
+      throw InputError(fmt::format("{}column \"{}\": {}", csv.place("").prefix(), shown(name), where_devices_are));
     const auto meant = meant_field(name);
     if (!meant || csv.optional(*meant).index) continue;
     throw InputError(

@@ -15,7 +15,9 @@
 #include "network/zoo/pretrained.h"
 #include "network/zoo/zoo.h"
 #include "text/parse.h"
+#include "workload/rank_network.h"
 #include "workload/workload_columns.h"
+#include "workload/world.h"
 
 namespace perfpred {
 namespace {
@@ -104,7 +106,7 @@ void check_fits(const Workload& workload, const Network& network, bool has_atten
   if (!workload.adapter.empty() && !network.adapted) {
     refuse(fmt::format("projections that adapter {} is for", workload.adapter));
   }
-  if (workload.checkpoint > 0 && network.blocks.empty()) refuse("blocks that checkpoint could compute anew");
+  if (workload.checkpoint != 0 && network.blocks.empty()) refuse("blocks that checkpoint could compute anew");
   if (workload.loss == LossForm::chunked && network.head < 0) refuse("head over words, which loss chunked is for");
   if (network.padded && (!network.tokens || !has_attention)) refuse("attention over words, which padding is for");
 }
@@ -125,6 +127,22 @@ void check_quantization(const Workload& workload) {
 
 }  // namespace
 
+namespace {
+
+/// @throws InputError for a network that layouts cannot split
+TransformerDescription whole_transformer(const Workload& workload) {
+  const std::string layout = workload.parallel.text();
+  const std::optional<TransformerDescription> network = find_transformer(workload.network);
+  if (!network || !network->stages.depths.empty()) {
+    throw InputError(
+        fmt::format("parallel {} splits transformers; network {} is none (ddp, fsdp and zero1 to zero3 are for any)",
+                    layout, shown(workload.network)));
+  }
+  return *network;
+}
+
+}  // namespace
+
 Network build_network(const Workload& workload) {
   workload.validate();
   check_quantization(workload);
@@ -136,7 +154,14 @@ Network build_network(const Workload& workload) {
   NetworkBuilder builder(network, workload.batch_size, Shape(workload.input), workload.attention,
                          parse_adapter(workload.adapter));
   network.padded = workload.padding == Padding::padded;
-  build_zoo_network(builder, workload.network);
+  if (splits_network(workload.parallel)) {
+    const TransformerDescription whole = whole_transformer(workload);
+    const TransformerDescription rank = rank_network(whole, workload.parallel);
+    if (network.classes == whole.words) network.classes = rank.words;
+    build_pretrained(builder, rank);
+  } else {
+    build_zoo_network(builder, workload.network);
+  }
   check_fits(workload, network, builder.has_attention());
   return network;
 }
@@ -218,6 +243,15 @@ void check_weights(const Workload& w) {
   }
 }
 
+/// @throws InputError for a layout that its devices do not have, or a cluster of one device
+void check_devices(const Workload& w) {
+  if (!is_on_one_device(w)) {
+    (void)world_of(w);
+  } else if (!w.cluster.empty()) {
+    throw InputError(fmt::format("cluster {} is for several devices: gpus_per_node says how many", shown(w.cluster)));
+  }
+}
+
 }  // namespace
 
 void Workload::validate() const {
@@ -235,6 +269,7 @@ void Workload::validate() const {
     throw InputError(fmt::format("optimizer_impl foreach has no effect on optimizer {}", to_string(optimizer)));
   }
   check_weights(*this);
+  check_devices(*this);
   if (compiled && software != Software::pytorch)
     throw InputError(fmt::format("compiled is for PyTorch; software is {}", to_string(software)));
   if (batch_size == 0) throw InputError("batch_size is missing or 0");

@@ -44,6 +44,8 @@ std::string written(bool value) { return value ? "1" : "0"; }
 std::string written(std::int64_t value) { return std::to_string(value); }
 std::string written(EpochSamples value) { return std::to_string(std::int64_t{value}); }
 std::string written(const AdapterName& value) { return value; }
+std::string written(const ParallelLayout& value) { return value.text(); }
+std::string written(const Placement& value) { return value.text(); }
 std::string written(const std::vector<std::int64_t>& value) { return shape_text(value); }
 template <class Word>
 requires std::is_enum_v<Word> std::string written(Word value) { return std::string(to_string(value)); }
@@ -71,7 +73,7 @@ constexpr FieldType type_of() {
                        std::is_same_v<Value, EpochSamples>) {
     return FieldType::integer;
   } else {
-    return std::is_convertible_v<Value, std::string> ? FieldType::text : FieldType::shape;
+    return std::is_same_v<Value, std::vector<std::int64_t>> ? FieldType::shape : FieldType::text;
   }
 }
 
@@ -172,12 +174,14 @@ void check_least(std::string_view name, std::int64_t value, std::int64_t least) 
 std::int64_t parse_checkpoint(std::string_view text, const ValuePlace& place) {
   if (text == "none") return 0;
   if (text == "all") return 1;
+  if (text == "selective") return selective_checkpoint;
   if (text.empty() || text.find_first_not_of("0123456789") != std::string_view::npos)
-    throw_bad_value(place, text, "none, all or a positive integer");
+    throw_bad_value(place, text, "none, all, selective or a positive integer");
   return parse_positive_integer(text, place);
 }
 
 std::string checkpoint_text(const Workload& w) {
+  if (w.checkpoint == selective_checkpoint) return "selective";
   return w.checkpoint == 0 ? "none" : w.checkpoint == 1 ? "all" : written(w.checkpoint);
 }
 
@@ -214,14 +218,15 @@ std::vector<WorkloadColumn> rarer_columns() {
              .only_predicted = true,
              .check = [](const W& w) { (void)parse_adapter(w.adapter); }}),
       in_words(field("checkpoint", &W::checkpoint, parse_checkpoint,
-                     "blocks that are computed anew in the backward pass: none, all, or every k-th as a number",
+                     "what the backward pass computes anew: none, all, every k-th block as a number, or selective (the "
+                     "attention)",
                      {.usual = "none",
                       .how = Why::other_layout,
                       .of_transformers = true,
                       .of_network = true,
                       .only_predicted = true,
-                      .check = [](const W& w) { check_least("checkpoint", w.checkpoint, 0); }}),
-               checkpoint_text, {"none", "all"}),
+                      .check = [](const W& w) { check_least("checkpoint", w.checkpoint, selective_checkpoint); }}),
+               checkpoint_text, {"none", "all", "selective"}),
       field("accumulate", &W::accumulate, parse_positive_integer, "batches whose gradients one update uses",
             {.usual = "1",
              .how = Why::other_optimizer,
@@ -248,6 +253,26 @@ std::vector<WorkloadColumn> rarer_columns() {
              .only_predicted = true}),
       field("phases", &W::phases, parse_phases, "all (training) or forward (a pass in evaluation mode)",
             {.usual = "all", .how = Why::other_layout, .only_predicted = true}),
+  };
+}
+
+/// Fields of jobs on several devices.
+std::vector<WorkloadColumn> columns_of_devices() {
+  using W = Workload;
+  using Why = DomainViolation;
+  return {
+      field("parallel", &W::parallel, ParallelLayout::parse,
+            "how devices share it: ddp, fsdp, zero1, zero2, zero3, tp=2,pp=4,sp=1, or joined by +",
+            {.usual = "ddp", .how = Why::other_placement, .only_predicted = true}),
+      field("gpus_per_node", &W::gpus_per_node, Placement::parse,
+            "devices on each node: 8, 1+3, or 8x32 for 32 nodes of 8",
+            {.usual = "1", .how = Why::other_placement, .only_predicted = true}),
+      field("cluster", &W::cluster, [](std::string_view t) { return std::string(t); },
+            "name in the table of links; without one: the device's usual node",
+            {.usual = "",
+             .how = Why::other_cluster,
+             .only_predicted = true,
+             .check = [](const W& w) { check_text("cluster", w.cluster); }}),
   };
 }
 
@@ -284,7 +309,9 @@ std::vector<WorkloadColumn> make_columns() {
       field("threads", &W::threads, positive_int, "CPU threads",
             {.how = Why::other_device, .check = [](const W& w) { check_least("threads", w.threads.value_or(1), 1); }}),
   };
-  for (WorkloadColumn& column : rarer_columns()) columns.push_back(std::move(column));
+  for (auto* make : {rarer_columns, columns_of_devices}) {
+    for (WorkloadColumn& column : make()) columns.push_back(std::move(column));
+  }
   return columns;
 }
 
@@ -299,7 +326,7 @@ const WorkloadColumn& workload_column(std::string_view field) {
   for (const WorkloadColumn& column : workload_columns()) {
     if (column.name == field) return column;
   }
-  if (counts_devices(field)) throw InputError(fmt::format("field \"{}\": {}", shown(field), one_device_only));
+  if (counts_devices(field)) throw InputError(fmt::format("field \"{}\": {}", shown(field), where_devices_are));
   if (const auto meant = meant_field(field))
     throw InputError(fmt::format("field \"{}\" is not known; did you mean {}?", shown(field), *meant));
   throw_bad_value({{}, 0, "field"}, field, fmt::format("one of {}", fmt::join(names_of(workload_columns()), ", ")));

@@ -63,27 +63,27 @@ TEST(InspectProgram, RefusesWithOneLine) {
     std::vector<std::string> arguments;
     const char* message;
   };
-  for (const Wrong& wrong :
-       std::vector<Wrong>{{{}, "--network is missing"},
-                          {{"--network", "resent50"}, "did you mean resnet50?"},
-                          {{"--network", "yolov8n"}, "perfpred.capture records a step of any other"},
-                          {{"--network", "resnet50", "--nproc-per-node=4"}, "several devices are not answered yet"},
-                          {{"--network", "resnet50", "--batch-size", "0"}, "batch_size \"0\" is not"},
-                          {{"--network", "resnet50", "--input", "3x4"}, "channels x height x width"},
-                          {{"--network", "vgg16", "--batch-size", "99999999999999"}, "too large for any device"},
-                          {{"--network", "resnet50", "--device", "no such card"}, "is not known"},
-                          {{"--network", "cifar_cnn"}, "depth is missing"},
-                          {{"--network", "gpt2", "--attention", "flash"}, "is not one of sdpa, eager"},
-                          {{"--network", "resnet18", "--attention", "eager"}, "resnet18 has no attention"},
-                          {{"--network", "gpt2", "--optimizer", "rmsprop", "--optimizer-impl", "foreach"},
-                           "no effect on optimizer rmsprop"},
-                          {{"--network", "resnet18", "--depth", "3"}, "only cifar_cnn"},
-                          {{"--network", "resnet18", "--device-file", "own.csv"}, "--device"},
-                          {{"--tables", "t", "--networks", "alexnet", "--depth", "3"}, "only cifar_cnn"},
-                          {{"--tables", "t", "--networks", "alexnet", "--device", "T4"}, "--device is for --network"},
-                          {{"--tables", "t", "--networks", "alexnet", "--ops", "o.csv"}, "--ops is for --network"},
-                          {{"--tables", "t", "--networks", "alexnet", "--batch-size", "3", "--batch-sizes", "1,2"},
-                           "--batch-size beside --batch-sizes"}}) {
+  for (const Wrong& wrong : std::vector<Wrong>{
+           {{}, "--network is missing"},
+           {{"--network", "resent50"}, "did you mean resnet50?"},
+           {{"--network", "yolov8n"}, "perfpred.capture records a step of any other"},
+           {{"--network", "resnet50", "--nproc-per-node=4"}, "several devices are the fields gpus_per_node"},
+           {{"--network", "resnet50", "--batch-size", "0"}, "batch_size \"0\" is not"},
+           {{"--network", "resnet50", "--input", "3x4"}, "channels x height x width"},
+           {{"--network", "vgg16", "--batch-size", "99999999999999"}, "too large for any device"},
+           {{"--network", "resnet50", "--device", "no such card"}, "is not known"},
+           {{"--network", "cifar_cnn"}, "depth is missing"},
+           {{"--network", "gpt2", "--attention", "flash"}, "is not one of sdpa, eager"},
+           {{"--network", "resnet18", "--attention", "eager"}, "resnet18 has no attention"},
+           {{"--network", "gpt2", "--optimizer", "rmsprop", "--optimizer-impl", "foreach"},
+            "no effect on optimizer rmsprop"},
+           {{"--network", "resnet18", "--depth", "3"}, "only cifar_cnn"},
+           {{"--network", "resnet18", "--device-file", "own.csv"}, "--device"},
+           {{"--tables", "t", "--networks", "alexnet", "--depth", "3"}, "only cifar_cnn"},
+           {{"--tables", "t", "--networks", "alexnet", "--device", "T4"}, "--device is for --network"},
+           {{"--tables", "t", "--networks", "alexnet", "--ops", "o.csv"}, "--ops is for --network"},
+           {{"--tables", "t", "--networks", "alexnet", "--batch-size", "3", "--batch-sizes", "1,2"},
+            "--batch-size beside --batch-sizes"}}) {
     const Finished finished = inspect(wrong.arguments);
     EXPECT_EQ(finished.exit_code, 2);
     EXPECT_EQ(finished.out, "");

@@ -148,10 +148,10 @@ const std::vector<UselessOption> predict = {
     {"predict", {"--network", "resnet18", "--optimiser", "adam"}, "--optimiser adam; did you mean --optimizer?"},
     {"predict",
      {"--network", "resnet18", "--gpus", "8"},
-     "--gpus 8; jobs on several devices are not answered yet; a prediction is for one device"},
-    {"predict", {"--network", "resnet18", "--nodes", "2"}, "--nodes 2; jobs on several devices are not answered yet"},
-    {"predict", {"--network", "resnet18", "--world-size=4"}, "jobs on several devices are not answered yet"},
-    {"predict", {"--optimiser", "adam", "--nproc-per-node", "8"}, "jobs on several devices are not answered yet"},
+     "--gpus 8; several devices are the fields gpus_per_node (8, 1+3, 8x32) and parallel (ddp, fsdp, tp=2,pp=4)"},
+    {"predict", {"--network", "resnet18", "--nodes", "2"}, "--nodes 2; several devices are the fields gpus_per_node"},
+    {"predict", {"--network", "resnet18", "--world-size=4"}, "several devices are the fields gpus_per_node"},
+    {"predict", {"--optimiser", "adam", "--nproc-per-node", "8"}, "several devices are the fields gpus_per_node"},
 };
 INSTANTIATE_TEST_SUITE_P(Predict, Options, ::testing::ValuesIn(predict));
 

@@ -459,9 +459,10 @@ TEST_F(PredictProgram, AColumnThatIsNearlyAFieldIsRefusedAndOthersAreNotRead) {
   }
   expect_refusal(predict({"--configs", folder_->write("near.csv", "batch\n32\n")}), 2, "did you mean batch_size?");
   expect_refusal(predict({"--configs", folder_->write("near.csv", "batch_size,num_gpus\n32,8\n")}), 2,
-                 "near.csv:1: column \"num_gpus\": jobs on several devices are not answered yet");
+                 "near.csv:1: column \"num_gpus\": several devices are the fields gpus_per_node");
   expect_refusal(predict({"--batch-size", "32", "--sweep", "nodes=1,2"}), 2,
-                 "field \"nodes\": jobs on several devices are not answered yet; a prediction is for one device");
+                 "field \"nodes\": several devices are the fields gpus_per_node (8, 1+3, 8x32) and parallel (ddp, "
+                 "fsdp, tp=2,pp=4)");
   const std::string other = folder_->write("other.csv", "batch_size,cost,load,cuda,n,name,lr,host\n32,,,,,,,\n");
   EXPECT_EQ(predict({"--configs", other}).exit_code, 0);
   expect_refusal(predict({"--batch-size", "32", "--sweep", "lyaout=nchw,nhwc"}), 2,

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/divisors.h"
 #include "text/parse.h"
+#include "workload/divisors.h"
 
 namespace perfpred {
 namespace {

@@ -41,10 +41,12 @@ Placement Placement::parse(std::string_view text) {
     placement.nodes.insert(placement.nodes.end(), static_cast<std::size_t>(nodes), each);
     begin = end + 1;
   }
+  if (placement.nodes == std::vector<std::int64_t>{1}) placement.nodes.clear();
   return placement;
 }
 
 std::string Placement::text() const {
+  if (nodes.empty()) return "1";
   std::string text;
   for (std::size_t i = 0; i < nodes.size();) {
     std::size_t end = i;
@@ -57,6 +59,10 @@ std::string Placement::text() const {
   return text;
 }
 
-std::int64_t Placement::devices() const { return std::accumulate(nodes.begin(), nodes.end(), std::int64_t{0}); }
+std::int64_t Placement::devices() const {
+  return nodes.empty() ? 1 : std::accumulate(nodes.begin(), nodes.end(), std::int64_t{0});
+}
+
+std::int64_t Placement::fullest() const { return nodes.empty() ? 1 : *std::max_element(nodes.begin(), nodes.end()); }
 
 }  // namespace perfpred

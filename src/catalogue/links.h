@@ -4,9 +4,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace perfpred {
+
+struct Device;
 
 /// Where a link runs: within a node, or between nodes.
 enum class LinkScope { intra, inter };
@@ -29,6 +32,10 @@ class Links {
   /// latency_us, source (spec, probe, fit). @throws InputError with file and line
   [[nodiscard]] static Links read(const std::string& path);
 
+  void add(Link link) { links_.push_back(std::move(link)); }
+  [[nodiscard]] const std::vector<Link>& all() const { return links_; }
+  [[nodiscard]] bool know(std::string_view cluster) const;
+
   /// The link of the group whose size is nearest, by the ratio of the numbers of nodes, then of devices; nothing where
   /// the table has none of the cluster and scope.
   [[nodiscard]] std::optional<Link> find(std::string_view cluster, LinkScope scope, std::int64_t gpus,
@@ -37,5 +44,10 @@ class Links {
  private:
   std::vector<Link> links_;
 };
+
+/// Links of the node that a device is usually in, of a cluster without a name: what its vendor states for NVLink and
+/// its like, or for the bus; between nodes the network cards of that vendor's own machines, or 50 Gb/s Ethernet. A link
+/// between nodes is all that a node has.
+[[nodiscard]] Links usual_links(const Device& device);
 
 }  // namespace perfpred

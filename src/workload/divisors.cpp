@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "parallel/divisors.h"
+#include "workload/divisors.h"
 
 #include <perfpred/error.h>
 

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <perfpred/error.h>
+#include <perfpred/layouts.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "answer/answer_json.h"
+#include "model/unstated.h"
+#include "network/zoo/pretrained.h"
+#include "parallel/placed_memory.h"
+#include "step/program.h"
+#include "text/enum_names.h"
+#include "text/json.h"
+#include "text/parse.h"
+#include "workload/rank_network.h"
+#include "workload/world.h"
+
+namespace perfpred {
+namespace {
+
+std::vector<std::int64_t> divisors(std::int64_t whole) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t d = 1; d <= whole; ++d) {
+    if (whole % d == 0) all.push_back(d);
+  }
+  return all;
+}
+
+/// Every layout of the search's devices.
+std::vector<ParallelLayout> layouts_of(const TransformerDescription& network, std::int64_t gpus) {
+  std::vector<ParallelLayout> all;
+  const auto add = [&](ParallelLayout layout, std::initializer_list<Sharding> shardings) {
+    for (const Sharding sharding : shardings) {
+      layout.sharding = sharding;
+      all.push_back(layout);
+    }
+  };
+  add({.dp = gpus}, {Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::fsdp});
+  for (const std::int64_t tp : divisors(gpus)) {
+    for (const std::int64_t pp : divisors(gpus / tp)) {
+      for (const std::int64_t ep : divisors(network.experts > 0 ? gpus / tp / pp : 1)) {
+        ParallelLayout layout = {.tp = tp, .pp = pp, .dp = gpus / tp / pp, .ep = ep, .sp = tp > 1};
+        if (tp > usual_node || !splits_network(layout) || !can_split(network, layout)) continue;
+        for (const std::int64_t vp : divisors(pp > 1 ? network.layers / pp : 1)) {
+          layout.vp = vp;
+          add(layout, {Sharding::none});
+          if (layout.dp > 1) add(layout, {Sharding::zero1});
+        }
+      }
+    }
+  }
+  return all;
+}
+
+class Search {
+ public:
+  Search(const TimeRegressor& model, const Workload& job, const LayoutSearch& asked)
+      : job_(on_one_device(job)),
+        asked_(asked),
+        variants_(model, model.devices().resolve(job.device)),
+        device_(model.devices().resolve(job.device).known()) {
+    job_.cluster = job.cluster;
+    job_.train_images = job.batch_size;  // an epoch of one step
+  }
+
+  Layouts run(const TransformerDescription& network) {
+    Layouts found;
+    for (const ParallelLayout& layout : layouts_of(network, asked_.gpus)) {
+      if (job_.batch_size % layout.dp != 0) continue;
+      const std::int64_t share = job_.batch_size / layout.dp;
+      for (std::int64_t micro_batch = 1; micro_batch <= share; micro_batch *= 2) {
+        // Interleaved stages take micro-batches in groups of as many as there are stages (Megatron-LM).
+        if (share % micro_batch != 0 || (layout.vp > 1 && share / micro_batch % layout.pp != 0)) continue;
+        for (const std::int64_t checkpoint : {std::int64_t{0}, selective_checkpoint, std::int64_t{1}})
+          add(found, layout, micro_batch, share / micro_batch, checkpoint);
+      }
+    }
+    sort(found.layouts);
+    if (found.layouts.size() > asked_.top) found.layouts.resize(asked_.top);
+    return found;
+  }
+
+ private:
+  void add(Layouts& found, const ParallelLayout& layout, std::int64_t micro_batch, std::int64_t micro_batches,
+           std::int64_t checkpoint) {
+    RankedLayout one;
+    one.workload = job_;
+    one.workload.parallel = layout;
+    one.workload.batch_size = micro_batch;
+    one.workload.accumulate = micro_batches;
+    one.workload.checkpoint = checkpoint;
+    one.workload.gpus_per_node = world_of(one.workload).placement;
+    one.workload.parallel.dp = 0;  // what the placement leaves
+    const std::optional<PlacedMemory> placed = placed_memory(one.workload, device_);
+    const std::optional<MemoryVerdict> verdict = placed ? placed->memory.verdict(device_) : std::nullopt;
+    if (!verdict) return;
+    const ExplainedPrediction time = variants_.explain(one.workload);
+    one.memory = placed->memory;
+    one.verdict = *verdict;
+    one.step_sec = time.prediction.time_sec;
+    one.scaling = *time.scaling;
+    const auto tokens = static_cast<double>(job_.batch_size * Program(job_.network).positions(job_));
+    one.tokens_per_sec = {tokens / one.step_sec.p95, tokens / one.step_sec.p50, tokens / one.step_sec.p05};
+    if (asked_.price_per_hour)
+      one.price = one.step_sec.p50 * *asked_.price_per_hour * static_cast<double>(asked_.gpus) / 3600;
+    ++found.space;
+    if (one.verdict == MemoryVerdict::fits) ++found.fit;
+    found.layouts.push_back(std::move(one));
+  }
+
+  void sort(std::vector<RankedLayout>& layouts) const {
+    const auto place = [&](const RankedLayout& one) {
+      const double memory = static_cast<double>(one.memory.peak_bytes), sec = one.step_sec.p50;
+      const bool by_memory = asked_.by == LayoutOrder::memory || one.verdict == MemoryVerdict::does_not_fit;
+      return std::tuple(one.verdict, by_memory ? memory : sec, by_memory ? sec : memory);
+    };
+    std::ranges::stable_sort(layouts, {}, place);
+  }
+
+  Workload job_;
+  const LayoutSearch& asked_;
+  JobVariants variants_;
+  Device device_;
+};
+
+}  // namespace
+
+LayoutOrder parse_layout_order(std::string_view text) {
+  if (const auto order = enumerator_named<LayoutOrder::memory>(text)) return *order;
+  throw_bad_value({{}, 0, "by"}, text, "time, price or memory");
+}
+
+Layouts rank_layouts(const TimeRegressor& model, const Workload& job, const LayoutSearch& search) {
+  if (search.gpus < 2) throw InputError(fmt::format("gpus {} is not at least 2", search.gpus));
+  if (search.gpus > std::int64_t{1} << 16) throw InputError(fmt::format("gpus {} are more than 65,536", search.gpus));
+  job.validate();
+  const std::optional<TransformerDescription> network = find_transformer(job.network);
+  if (!network || job.input.size() != 1)
+    throw InputError(fmt::format("layouts are ranked for transformers of words; {} is none", shown(job.network)));
+  if (!is_on_one_device(job)) throw InputError("parallel and gpus_per_node are what is searched for");
+  Layouts found = Search(model, job, search).run(*network);
+  if (found.space == 0) {
+    throw InputError(fmt::format("no layout of {} devices divides {} samples an update of {}", search.gpus,
+                                 job.batch_size, shown(job.network)));
+  }
+  found.left_out = {"cp, sp=0 beside tp, stages of different size, and fsdp joined with tp and pp"};
+  return found;
+}
+
+std::string json_text(const Layouts& layouts) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const RankedLayout& one : layouts.layouts) {
+    const auto bound = [](const MemoryBound& bytes) {
+      return nlohmann::json{{"p50", bytes.p50}, {"upper", bytes.upper}};
+    };
+    list.push_back({{"parallel", one.workload.parallel.text()},
+                    {"gpus_per_node", one.workload.gpus_per_node.text()},
+                    {"batch_size", one.workload.batch_size},
+                    {"micro_batches", one.workload.accumulate},
+                    {"checkpoint", field_text(one.workload, "checkpoint")},
+                    {"step_sec", to_json(one.step_sec)},
+                    {"tokens_per_sec", to_json(one.tokens_per_sec)},
+                    {"memory",
+                     {{"tensors", bound(one.memory.tensors)},
+                      {"reserved", bound(one.memory.reserved)},
+                      {"device", bound(one.memory.device)}}},
+                    {"verdict", to_string(one.verdict)},
+                    {"price", or_null(one.price)},
+                    {"efficiency", one.scaling.efficiency},
+                    {"limits", limits_json(one.scaling.limits)}});
+  }
+  return dumped(
+      nlohmann::json{{"space", layouts.space}, {"fit", layouts.fit}, {"left_out", layouts.left_out}, {"layouts", list}},
+      2);
+}
+
+}  // namespace perfpred

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "catalogue/links.h"
+
+#include <perfpred/device.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "text/csv.h"
+#include "text/enum_names.h"
+#include "text/parse.h"
+
+namespace perfpred {
+namespace {
+
+/// How far a size is from another: the logarithm of their ratio. A table that leaves it out means all sizes.
+double distance(std::int64_t known, std::int64_t asked) {
+  return known == 0 ? 0 : std::abs(std::log(static_cast<double>(known) / static_cast<double>(asked)));
+}
+
+/// GB/s in one direction.
+struct UsualLinks {
+  std::string_view name;  ///< that a device's begins with
+  double intra, inter;
+};
+
+/// Half of the bandwidth that data sheets state for all of a device's NVLinks, xGMI links, or Ethernet ports inside a
+/// server; and the network cards of a node: of DGX-1 four of 100 Gb/s, of DGX A100 eight of 200, of DGX H100, DGX B200
+/// and AMD's platforms eight of 400, of DGX B300 eight of 800, of trays of GB200 and GB300 four; of Gaudi's servers 24
+/// ports.
+constexpr std::array<UsualLinks, 21> usual = {{{"P100-SXM", 80, 50},   {"V100-SXM", 150, 50},  {"A100-SXM", 300, 200},
+                                               {"A800-SXM", 200, 200}, {"H100-SXM", 450, 400}, {"H800-SXM", 200, 400},
+                                               {"H200-SXM", 450, 400}, {"H20-", 450, 400},     {"GH200", 450, 400},
+                                               {"B100-SXM", 900, 400}, {"B200-SXM", 900, 400}, {"B300-SXM", 900, 800},
+                                               {"GB200", 900, 200},    {"GB300", 900, 400},    {"MI300X", 448, 400},
+                                               {"MI325X", 448, 400},   {"MI350X", 537, 400},   {"MI355X", 537, 400},
+                                               {"Gaudi2", 262, 300},   {"Gaudi3", 525, 600},   {"Gaudi", 87, 300}}};
+
+/// Of the bus, GB/s in one direction: lanes at what a lane of its generation moves (PCI-SIG); 8 where it is not known.
+double bus_gb_s(std::string_view bus) {
+  constexpr std::array<double, 6> of_lane = {0, 0.25, 0.5, 0.985, 1.969, 3.938};  // by generation
+  constexpr double unknown = 8;
+  const std::size_t lanes = bus.rfind('x');
+  if (!bus.starts_with("PCIe ") || lanes == std::string_view::npos) return unknown;
+  const auto generation = static_cast<std::size_t>(bus[5] - '0');
+  if (generation >= of_lane.size()) return unknown;
+  return of_lane.at(generation) * static_cast<double>(parse_positive_integer(bus.substr(lanes + 1), {}));
+}
+
+}  // namespace
+
+Links Links::read(const std::string& path) {
+  CsvReader csv(path);
+  const CsvColumn cluster = csv.required("cluster"), scope = csv.required("scope"), bus = csv.required("bus_gb_s");
+  const CsvColumn gpus = csv.optional("gpus"), nodes = csv.optional("nodes"), latency = csv.optional("latency_us"),
+                  source = csv.optional("source");
+  Links links;
+  while (csv.next()) {
+    Link link;
+    link.cluster = csv.text(cluster);
+    const auto known = enumerator_named<LinkScope::inter>(csv.text(scope));
+    if (!known) throw_bad_value(csv.place("scope"), csv.text(scope), "intra or inter");
+    link.scope = *known;
+    link.bus_gb_s = csv.positive(bus);
+    if (!csv.text(gpus).empty()) link.gpus = csv.positive_integer(gpus);
+    if (!csv.text(nodes).empty()) link.nodes = csv.positive_integer(nodes);
+    if (!csv.text(latency).empty()) link.latency_us = parse_non_negative(csv.text(latency), csv.place("latency_us"));
+    if (!csv.text(source).empty()) link.source = csv.text(source);
+    if (link.source != "spec" && link.source != "probe" && link.source != "fit")
+      throw_bad_value(csv.place("source"), link.source, "spec, probe or fit");
+    links.links_.push_back(std::move(link));
+  }
+  return links;
+}
+
+std::optional<Link> Links::find(std::string_view cluster, LinkScope scope, std::int64_t gpus,
+                                std::int64_t nodes) const {
+  const Link* nearest = nullptr;
+  const auto far = [&](const Link& one) { return distance(one.nodes, nodes) * 100 + distance(one.gpus, gpus); };
+  for (const Link& one : links_) {
+    if (one.cluster != cluster || one.scope != scope) continue;
+    if (nearest == nullptr || far(one) < far(*nearest)) nearest = &one;
+  }
+  return nearest == nullptr ? std::nullopt : std::optional(*nearest);
+}
+
+bool Links::know(std::string_view cluster) const {
+  return std::ranges::any_of(links_, [&](const Link& one) { return one.cluster == cluster; });
+}
+
+Links usual_links(const Device& device) {
+  constexpr double ethernet = 6.25;  // 50 Gb/s
+  const auto* const found =
+      std::ranges::find_if(usual, [&](const UsualLinks& one) { return device.name.starts_with(one.name); });
+  const auto [intra, inter] =
+      found != usual.end() ? std::pair(found->intra, found->inter) : std::pair(bus_gb_s(device.bus), ethernet);
+  Link within, between;
+  within.bus_gb_s = intra;
+  between.scope = LinkScope::inter;
+  between.bus_gb_s = inter;
+  Links links;
+  links.add(within);
+  links.add(between);
+  return links;
+}
+
+}  // namespace perfpred

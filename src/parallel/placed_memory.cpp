@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel/placed_memory.h"
+
+#include <perfpred/error.h>
+#include <perfpred/executed_step.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "step/kept_steps.h"
+#include "text/parse.h"
+#include "workload/rank_network.h"
+#include "workload/world.h"
+
+namespace perfpred {
+namespace {
+
+/// How many times the expected bytes the bound of shares has at least: how many units are gathered at a time, in which
+/// type, and what the program casts are its user's (docs/notes/parallel.md, Memory of replicas).
+constexpr double bound_sharded = 1.45;
+/// Bytes of NCCL on a device, at most: what nvidia-smi shows of jobs on 8 and 16 A100 beside what one device would
+/// show.
+constexpr double collectives_upper = 1.5e9;
+
+constexpr std::string_view not_answered = "memory over several devices is not answered for ";
+
+/// What a rank's memory would depend on, and is not known; empty if there is nothing.
+std::string unknown_field(const Workload& workload, const std::optional<Device>& device) {
+  if (!workload.adapter.empty()) return "adapters";
+  if (workload.weights != Weights::as_precision) return "weights other than as_precision";
+  if (workload.phases != Phases::all) return "phases forward";
+  if (workload.loss != LossForm::whole) return "loss chunked";
+  if (workload.padding != Padding::packed) return "padding padded";
+  if (workload.optimizer_impl != OptimizerImpl::fused) return "optimizer_impl foreach: Megatron-LM's is fused";
+  if (workload.checkpoint > 1) return "checkpoint of every k-th block: none, selective and all are known";
+  if (device && (device->kind != DeviceKind::gpu || device->vendor == "AMD")) return "devices but NVIDIA's GPUs";
+  return {};
+}
+
+std::optional<TransformerDescription> transformer_of_words(const Workload& workload) {
+  std::optional<TransformerDescription> network = find_transformer(workload.network);
+  return network && workload.input.size() == 1 ? network : std::nullopt;
+}
+
+RankRequest request_of(const Workload& workload, const TransformerDescription& network, const MegatronProgram& program,
+                       const std::optional<Device>& device) {
+  RankRequest request;
+  request.layout = world_of(workload).layout;
+  request.program = program;
+  request.network = network;
+  request.words = workload.input.front();
+  request.micro_batch = workload.batch_size;
+  request.micro_batches = workload.accumulate;
+  request.precision = workload.precision;
+  request.optimizer = workload.optimizer;
+  request.since_hopper = device && (device->arch == "Hopper" || device->arch == "Blackwell");
+  if (workload.checkpoint == 1) request.program.recompute = Recompute::layers;
+  if (workload.checkpoint == selective_checkpoint) request.program.recompute = Recompute::core_attention;
+  if (workload.attention == Attention::eager) request.program.attention = AttentionKernel::unfused;
+  return request;
+}
+
+void add(MemoryBound& bound, double p50, double upper) {
+  bound.p50 += std::llround(p50);
+  bound.upper += std::llround(upper);
+}
+
+/// Adds bytes, or takes them away, that all of the rank's memory has.
+void add_everywhere(MemoryEstimate& memory, double bytes, double upper) {
+  memory.peak_bytes += std::llround(bytes);
+  for (MemoryBound MemoryEstimate::*bound :
+       {&MemoryEstimate::tensors, &MemoryEstimate::reserved, &MemoryEstimate::device})
+    add(memory.*bound, bytes, upper);
+}
+
+/// What each of the replicas has of `bytes` that they share.
+std::int64_t shared(std::int64_t bytes, std::int64_t replicas) { return (bytes + replicas - 1) / replicas; }
+
+/// Of all parameters that are trained.
+double gradient_bytes(const OpGraph& step) {
+  std::int64_t bytes = 0;
+  for (TensorId id = 0; id < step.tensors().size(); ++id) {
+    const Tensor& tensor = step.tensors()[id];
+    if (tensor.role == TensorRole::gradient && tensor.storage == id) bytes += tensor.bytes;
+  }
+  return static_cast<double>(bytes);
+}
+
+/// DistributedDataParallel's buckets hold all gradients a second time, unless its user makes them views
+/// (gradient_as_bucket_view of torch/nn/parallel/distributed.py, False by default). With shares, each replica has one
+/// of state, of gradients and of parameters; of these FSDP gathers a block while it computes another.
+void share(MemoryEstimate& memory, const Workload& workload, const World& world, double bucket_bytes) {
+  const Sharding sharding = world.layout.sharding;
+  const std::int64_t replicas = world.layout.dp;
+  const auto take = [&](std::int64_t MemoryEstimate::*kind) {
+    const std::int64_t own = shared(memory.*kind, replicas);
+    const auto freed = static_cast<double>(memory.*kind - own);
+    memory.*kind = own;
+    add_everywhere(memory, -freed, -freed);
+  };
+  const auto parameters = static_cast<double>(memory.parameters);
+  if (sharding != Sharding::none) take(&MemoryEstimate::optimizer);
+  if (sharding >= Sharding::zero2) take(&MemoryEstimate::gradients);
+  if (sharding == Sharding::zero3 || sharding == Sharding::fsdp) {
+    take(&MemoryEstimate::parameters);
+    const std::optional<TransformerDescription> network = find_transformer(workload.network);
+    const auto blocks = static_cast<double>(network && network->layers > 0 ? network->layers + 1 : 1);
+    const double gathered = parameters * std::min(1.0, 2 / blocks);
+    memory.parameters += std::llround(gathered);
+    add_everywhere(memory, gathered, gathered);
+  } else {
+    memory.gradients += std::llround(bucket_bytes);
+    add_everywhere(memory, bucket_bytes, bucket_bytes);
+  }
+  if (sharding == Sharding::none) return;
+  for (MemoryBound MemoryEstimate::*bound :
+       {&MemoryEstimate::tensors, &MemoryEstimate::reserved, &MemoryEstimate::device}) {
+    const double least = bound_sharded * static_cast<double>((memory.*bound).p50);
+    (memory.*bound).upper = std::max((memory.*bound).upper, static_cast<std::int64_t>(std::llround(least)));
+  }
+}
+
+}  // namespace
+
+RankRequest rank_request(const Workload& workload, const MegatronProgram& program,
+                         const std::optional<Device>& device) {
+  const std::optional<TransformerDescription> network = transformer_of_words(workload);
+  if (!network) {
+    throw InputError(fmt::format("memory over several devices is answered for transformers of words; {} is none",
+                                 shown(workload.network)));
+  }
+  if (const std::string what = unknown_field(workload, device); !what.empty())
+    throw InputError(fmt::format("{}{}", not_answered, what));
+  if (workload.attention == Attention::eager && program.attention)
+    throw InputError("attention eager and attention-backend are both given");
+  return request_of(workload, *network, program, device);
+}
+
+std::string why_no_rank_memory(const Workload& workload, const Device& device) {
+  const std::optional<TransformerDescription> network = transformer_of_words(workload);
+  if (!network) return fmt::format("{}{}", not_answered, shown(workload.network));
+  std::string what = unknown_field(workload, device);
+  if (what.empty()) what = why_unknown(request_of(workload, *network, {}, device));
+  return what.empty() ? what : fmt::format("{}{}", not_answered, what);
+}
+
+std::optional<PlacedMemory> placed_memory(const Workload& workload, const Device& device) {
+  const std::optional<TrainingJob> job = TrainingJob::of(workload, device);
+  if (!job) return std::nullopt;
+  const std::shared_ptr<const ExecutedStep> step = executed_step(workload, device.kind);
+  const MemoryEstimate alone = estimate_memory(*step, *job);
+  const World world = world_of(workload);
+  PlacedMemory placed = {alone};
+  const double of_collectives = device.kind == DeviceKind::gpu ? collectives_upper : 0;
+  if (!splits_network(world.layout)) {
+    share(placed.memory, workload, world, gradient_bytes(step->graph()));
+    add(placed.memory.device, 0, of_collectives);
+    return placed;
+  }
+  if (!why_no_rank_memory(workload, device).empty()) return std::nullopt;
+  const RankMemory rank = fullest(rank_memory(rank_request(workload, {}, device)));
+  const auto sum = [&](PartKind kind) {
+    double bytes = 0;
+    for (const RankPart& part : rank.parts) bytes += part.kind == kind ? part.bytes : 0;
+    return std::llround(bytes);
+  };
+  MemoryEstimate& memory = placed.memory;
+  memory.tensors = rank.tensors;
+  // What the allocator keeps unused, as it does of the rank's operators one by one.
+  const auto kept = [&](std::int64_t MemoryBound::*of) {
+    const double ratio = static_cast<double>(alone.reserved.*of) / static_cast<double>(alone.tensors.*of);
+    return std::llround(static_cast<double>(rank.tensors.*of) * std::max(1.0, ratio));
+  };
+  memory.reserved = {kept(&MemoryBound::p50), kept(&MemoryBound::upper)};
+  memory.device = {memory.reserved.p50 + alone.device.p50 - alone.reserved.p50,
+                   memory.reserved.upper + alone.device.upper - alone.reserved.upper};
+  add(memory.device, 0, of_collectives);
+  memory.peak_bytes = memory.device.p50;
+  memory.parameters = sum(PartKind::parameters);
+  memory.gradients = sum(PartKind::gradients);
+  memory.optimizer = sum(PartKind::optimizer);
+  memory.activations = sum(PartKind::activations);
+  memory.workspace = sum(PartKind::workspace) + memory.reserved.p50 - memory.tensors.p50;
+  memory.loader = 0;
+  placed.stage = rank.stage;
+  placed.tp = rank.tp;
+  placed.ep = rank.ep;
+  return placed;
+}
+
+}  // namespace perfpred

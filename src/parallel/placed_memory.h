@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/device.h>
+#include <perfpred/memory_estimate.h>
+#include <perfpred/workload.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "parallel/rank_memory.h"
+
+namespace perfpred {
+
+/// Of a transformer of words that Megatron-LM lays out.
+/// @param program  its flags
+/// @param device   whose age chooses kernels; empty: not known
+/// @throws InputError for other networks, and for fields of the workload that change memory in ways that are not known
+[[nodiscard]] RankRequest rank_request(const Workload& workload, const MegatronProgram& program,
+                                       const std::optional<Device>& device);
+
+/// Why rank_request() or rank_memory() would refuse a workload on the device; empty if they answer.
+[[nodiscard]] std::string why_no_rank_memory(const Workload& workload, const Device& device);
+
+/// Memory of the fullest rank of a job on several devices.
+struct PlacedMemory {
+  MemoryEstimate memory;
+  std::int64_t stage = 0, tp = 0, ep = 0;  ///< which rank it is
+};
+
+/// Of a network that is split, what Megatron-LM's ranks hold (rank_memory()). Of replicas what one device holds, with
+/// the buckets of PyTorch's DistributedDataParallel, or without what they share, of which FSDP gathers two blocks at a
+/// time. Buffers of the collectives' library are in the bound alone.
+/// @returns nothing where it is not known: a device whose allocator is not, and why_no_rank_memory()
+[[nodiscard]] std::optional<PlacedMemory> placed_memory(const Workload& workload, const Device& device);
+
+}  // namespace perfpred

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "catalogue/links.h"
+#include "workload/world.h"
+
+namespace perfpred {
+
+/// What a rank computes for one update, and what it hands to others.
+struct RankWork {
+  double micro_batch_sec = 0;      ///< forward and backward pass of one micro-batch, as if the rank were alone, > 0
+  double update_sec = 0;           ///< the optimizer's, >= 0
+  std::int64_t micro_batches = 1;  ///< of the update, >= 1
+  std::int64_t layers = 0;         ///< blocks of the rank; 0: its network was not split
+  double gradient_bytes = 0;       ///< that replicas sum, >= 0
+  double parameter_bytes = 0;      ///< as the rank computes with them, > 0
+  double hidden_bytes = 0;         ///< of what a block hands to the next for a micro-batch; 0: not split
+};
+
+/// A step of several devices by what its time is spent on, seconds; what computation hides is in none of them.
+struct PlacedStep {
+  double compute = 0;         ///< micro-batches, of which a pipeline runs one after the other, and the update
+  double host = 0;            ///< waiting for the host, and for the slowest device
+  double links = 0;           ///< collectives and transfers
+  double bubble = 0;          ///< a pipeline that fills and drains
+  double rate = 1;            ///< what the program takes of the time that a rank would take alone; in `compute`
+  double half_width = 0;      ///< of the 90 % interval of the logarithm of sec(), beyond that of the rank's own time
+  double critical_bytes = 0;  ///< of gradients whose all-reduce waits for its latency as long as for its links; 0: none
+
+  [[nodiscard]] double sec() const { return compute + host + links + bubble; }
+};
+
+/// Replicas of a whole network: PyTorch's DistributedDataParallel, which sums gradients behind the backward pass, or
+/// with shares of state, gradients and parameters (ZeRO, FSDP), which every micro-batch gathers. Ranks of tp, pp, ep:
+/// Megatron-LM's tensor parallelism, which waits for two all-reduces of each block in each pass, its 1F1B schedule, and
+/// a sum of gradients behind the last micro-batch.
+/// @param links   of the cluster
+[[nodiscard]] PlacedStep placed_step(const RankWork& work, const World& world, const Links& links,
+                                     const std::string& cluster);
+
+}  // namespace perfpred

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/parallel_layout.h>
+
+#include "network/zoo/pretrained.h"
+
+namespace perfpred {
+
+/// Whether a rank has less than the whole network.
+[[nodiscard]] inline bool splits_network(const ParallelLayout& layout) {
+  return layout.tp > 1 || layout.pp > 1 || layout.ep > 1 || layout.etp > 1;
+}
+
+/// Whether check_splits() has nothing to refuse.
+[[nodiscard]] bool can_split(const TransformerDescription& network, const ParallelLayout& layout);
+
+/// @throws InputError for a layout that does not divide the network, with the divisors next to it; for ep and etp of a
+/// network without experts
+void check_splits(const TransformerDescription& network, const ParallelLayout& layout);
+
+/// What a rank has of a transformer, as Megatron-LM lays it out: a transformer of fewer heads, units and words (tp),
+/// layers (pp) and experts (ep, etp). It has the embedding and the head, as the
+/// first and the last stage do; a rank's experts get the words of all the ranks that share them, which are as many as
+/// if it had all experts. @throws InputError as check_splits()
+[[nodiscard]] TransformerDescription rank_network(TransformerDescription network, const ParallelLayout& layout);
+
+}  // namespace perfpred

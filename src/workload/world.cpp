@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "workload/world.h"
+
+#include <perfpred/error.h>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace perfpred {
+
+World world_of(const Workload& workload) {
+  World world = {workload.gpus_per_node, workload.parallel};
+  const std::int64_t devices = workload.parallel.devices();
+  if (world.placement.nodes.empty() && devices > 1) {
+    for (std::int64_t left = devices; left > 0; left -= usual_node)
+      world.placement.nodes.push_back(std::min(left, usual_node));
+  }
+  if (world.placement.devices() == 1 && workload.parallel != ParallelLayout()) {
+    throw InputError(
+        fmt::format("parallel {} is for several devices: gpus_per_node says how many", workload.parallel.text()));
+  }
+  world.layout = workload.parallel.on(world.placement);
+  return world;
+}
+
+std::int64_t replicas_of(const Workload& workload) {
+  return is_on_one_device(workload) ? 1 : world_of(workload).layout.dp;
+}
+
+Workload on_one_device(Workload workload) {
+  workload.parallel = {};
+  workload.gpus_per_node = {};
+  workload.cluster.clear();
+  return workload;
+}
+
+}  // namespace perfpred

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/parallel_layout.h>
+#include <perfpred/workload.h>
+
+#include <cstdint>
+
+namespace perfpred {
+
+/// Devices that a node of a known machine has at most (DGX, HGX, the clouds' largest).
+inline constexpr std::int64_t usual_node = 8;
+
+/// The devices of a job: where they are, and what each has of the job.
+struct World {
+  Placement placement;
+  ParallelLayout layout;  ///< with dp; ep may be all of a pipeline stage's devices
+};
+
+[[nodiscard]] inline bool is_on_one_device(const Workload& workload) {
+  return workload.gpus_per_node.nodes.empty() && workload.parallel == ParallelLayout();
+}
+
+/// Where nobody says where the devices of a layout are, they fill nodes of eight.
+/// @throws InputError if the layout and the placement differ in their devices
+[[nodiscard]] World world_of(const Workload& workload);
+
+/// Batches that run at the same time: dp of the world; 1 on one device. @throws InputError as world_of()
+[[nodiscard]] std::int64_t replicas_of(const Workload& workload);
+
+/// The same without other devices: of a job on several, what one replica trains.
+[[nodiscard]] Workload on_one_device(Workload workload);
+
+}  // namespace perfpred

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs on several devices, through the public interface.
+#include <perfpred/answer.h>
+#include <perfpred/op_graph.h>
+#include <perfpred/time_regressor.h>
+#include <perfpred/workload.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "refusal.h"
+#include "temporary_folder.h"
+
+namespace perfpred::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+Workload job(std::string_view network, std::string_view device, std::int64_t batch,
+             std::vector<std::int64_t> input = {}) {
+  Workload workload = Workload::zoo(network, batch, std::move(input));
+  workload.device = device;
+  workload.precision = device == "T4" ? Precision::fp16 : Precision::bf16;
+  return workload;
+}
+
+Workload on(Workload workload, std::string_view parallel, std::string_view gpus_per_node) {
+  workload.parallel = ParallelLayout::parse(parallel);
+  workload.gpus_per_node = Placement::parse(gpus_per_node);
+  return workload;
+}
+
+Forecast forecast_of(const Workload& workload) {
+  static const TimeRegressor standard = TimeRegressor::standard();
+  return forecast(standard, workload);
+}
+
+TEST(SeveralDevices, OneDeviceIsTheSameJob) {
+  const Workload one = job("resnet50", "A100-SXM4-80GB", 64);
+  EXPECT_EQ(on(one, "ddp", "1").key(), one.key());
+  EXPECT_EQ(json_text(answer(TimeRegressor::standard(), on(one, "ddp", "1"))),
+            json_text(answer(TimeRegressor::standard(), one)));
+  EXPECT_FALSE(forecast_of(one).scaling.has_value());
+}
+
+TEST(SeveralDevices, KeysHaveTheFieldsThatDiffer) {
+  Workload many = on(job("bert_base", "V100-SXM2-16GB", 8), "zero1+tp=2", "8x4");
+  many.cluster = "lab";
+  EXPECT_THAT(many.key(), HasSubstr(";parallel=zero1+tp=2;gpus_per_node=8x4;cluster=lab"));
+  EXPECT_EQ(Workload::from_key(many.key()), many);
+  EXPECT_EQ(with_field(job("bert_base", "T4", 8), "gpus_per_node", "8+8").gpus_per_node.text(), "8x2");
+}
+
+TEST(SeveralDevices, AStepHasTheSamplesOfAllReplicas) {
+  Workload many = on(job("resnet50", "A100-SXM4-80GB", 64), "ddp", "8x2");
+  many.accumulate = 2;
+  many.train_images = 2048 * 10;  // 64 x 2 x 16 a step
+  EXPECT_EQ(many.steps_per_epoch(), 10);
+  const Forecast answer = forecast_of(many);
+  EXPECT_NEAR(answer.images_per_sec.p50, 2048 / answer.step_sec.p50, 1e-6 * answer.images_per_sec.p50);
+  EXPECT_NEAR(answer.prediction.time_sec.p50, 10 * answer.step_sec.p50, 1e-9 * answer.prediction.time_sec.p50);
+}
+
+TEST(SeveralDevices, AForwardPassSumsNoGradients) {
+  Workload forward = on(job("vgg16", "T4", 1), "ddp", "4");
+  const double sums = forecast_of(forward).scaling->exposed_comm_sec;
+  forward.phases = Phases::forward;
+  EXPECT_LT(forecast_of(forward).scaling->exposed_comm_sec, 0.01 * sums);
+}
+
+TEST(SeveralDevices, EveryDeviceIsPaidFor) {
+  const TimeRegressor model = TimeRegressor::standard();
+  JobTerms terms;
+  terms.price_per_hour = 2;
+  const Forecast answer = forecast(model, on(job("resnet50", "A100-SXM4-80GB", 64), "ddp", "4"), terms);
+  EXPECT_NEAR(answer.price->p50, 4 * 2 * answer.total_sec.p50 / 3600, 1e-9);
+}
+
+TEST(SeveralDevices, SlowLinksCostWhatTheyMust) {
+  const TemporaryFolder folder;
+  const auto with_links = [&](double gb_s) {
+    DeviceCatalogue devices;
+    devices.add_links(
+        folder.write("links.csv", "cluster,scope,bus_gb_s,source\nc,intra," + std::to_string(gb_s) + ",probe\n"));
+    Workload many = on(job("vgg16", "T4", 16), "ddp", "4");
+    many.cluster = "c";
+    return forecast(TimeRegressor::standard(devices), many);
+  };
+  const Forecast fast = with_links(1000), slow = with_links(0.1);
+  const double alone = forecast_of(job("vgg16", "T4", 16)).step_sec.p50;
+  EXPECT_LT(fast.step_sec.p50, 1.15 * alone);
+  EXPECT_GT(fast.step_sec.p50, 0.9 * alone);
+  // A ring moves 2 x 3/4 of 138,357,544 gradients of 4 bytes: 8.3 s at 0.1 GB/s, of which training gets half.
+  const double ring_sec = 1.5 * 138'357'544 * 4 / 1e8;
+  EXPECT_GT(slow.step_sec.p50, ring_sec);
+  EXPECT_LT(slow.step_sec.p50, 4 * ring_sec);
+  EXPECT_GT(slow.scaling->limits.links, 0.9);
+  EXPECT_GT(slow.scaling->exposed_comm_sec, ring_sec);
+}
+
+TEST(SeveralDevices, SaysWhyItDoesNotScale) {
+  Workload many = on(job("gpt2", "A100-SXM4-80GB", 4), "tp=2,pp=4", "8x2");
+  many.accumulate = 4;
+  const Forecast answer = forecast_of(many);
+  ASSERT_TRUE(answer.scaling.has_value());
+  EXPECT_EQ(answer.scaling->devices, 16);
+  EXPECT_GT(answer.scaling->efficiency, 0);
+  EXPECT_LT(answer.scaling->efficiency, 1);
+  const ScalingLimits& limits = answer.scaling->limits;
+  EXPECT_NEAR(limits.loader + limits.host + limits.links + limits.batch + limits.bubble, 1, 1e-9);
+  EXPECT_GT(limits.bubble, 0);
+  many.accumulate = 64;  // hides the bubble
+  EXPECT_LT(forecast_of(many).scaling->limits.bubble, limits.bubble);
+  EXPECT_GT(forecast_of(many).scaling->efficiency, answer.scaling->efficiency);
+}
+
+/// A rank of tp has 1/tp of each product's operations, one of pp has 1/pp of the blocks.
+TEST(SeveralDevices, ARankHasItsShareOfTheProducts) {
+  Workload whole = job("transformer:layers=8,hidden=512,heads=8,vocab=4096", "A100-SXM4-80GB", 2);
+  whole.input = {128};
+  const auto products = [](const Workload& workload) { return workload.graph().totals().conv_matmul_flops; };
+  Workload half = whole;
+  half.parallel = ParallelLayout::parse("tp=2");
+  EXPECT_NEAR(products(half), products(whole) / 2, 1e-9 * products(whole));
+  Workload quarter = whole;
+  quarter.parallel = ParallelLayout::parse("pp=4");
+  Workload head = whole;  // and the embedding: what is not in the blocks
+  head.network = "transformer:layers=4,hidden=512,heads=8,vocab=4096";
+  const double blocks = 2 * (products(whole) - products(head));
+  EXPECT_NEAR(products(quarter), products(whole) - 0.75 * blocks, 1e-9 * products(whole));
+  EXPECT_EQ(half.params(), whole.params());  // of the network, not of a rank
+}
+
+TEST(SeveralDevices, ReplicasShareWhatTheLayoutSays) {
+  const Workload one = job("gpt2", "A100-SXM4-80GB", 8);
+  const MemoryEstimate alone = *forecast_of(one).memory;
+  const auto of = [&](const char* parallel) { return *forecast_of(on(one, parallel, "8")).memory; };
+  const double state = static_cast<double>(alone.optimizer);
+  const std::int64_t buckets = 4 * one.params();
+  EXPECT_EQ(of("ddp").tensors.p50 - alone.tensors.p50, buckets);
+  EXPECT_NEAR(static_cast<double>(of("zero1").optimizer), state / 8, 1);
+  EXPECT_EQ(of("zero2").gradients, (alone.gradients + 7) / 8 + buckets);
+  EXPECT_LT(of("zero3").tensors.p50, of("zero2").tensors.p50);
+  EXPECT_LT(of("fsdp").tensors.p50, alone.tensors.p50);
+  for (const char* parallel : {"ddp", "zero1", "zero2", "zero3", "fsdp"}) {
+    const MemoryEstimate memory = of(parallel);
+    EXPECT_LE(memory.tensors.p50, memory.tensors.upper) << parallel;
+    EXPECT_LE(memory.tensors.p50, memory.reserved.p50) << parallel;
+    EXPECT_LE(memory.reserved.p50, memory.device.p50) << parallel;
+  }
+}
+
+TEST(SeveralDevices, MoreDevicesMakeALargeNetworkFit) {
+  Workload large = job("llama3.1_8b", "A100-SXM4-80GB", 1, {4096});
+  large.checkpoint = 1;
+  EXPECT_EQ(forecast_of(large).verdict, MemoryVerdict::does_not_fit);
+  EXPECT_EQ(forecast_of(on(large, "fsdp", "8")).verdict, MemoryVerdict::fits);
+  const Forecast split = forecast_of(on(large, "zero1+tp=4,pp=2,sp=1", "8x2"));
+  EXPECT_EQ(split.verdict, MemoryVerdict::fits);
+  ASSERT_TRUE(split.rank.has_value());
+  EXPECT_LT(split.rank->stage, 2);
+}
+
+TEST(SeveralDevices, SaysInWhichLayoutItWouldFit) {
+  Workload large = on(job("llama3.1_8b", "A100-SXM4-80GB", 1, {4096}), "ddp", "8");
+  large.checkpoint = 1;
+  const Answer too_large = answer(TimeRegressor::standard(), large);
+  ASSERT_EQ(too_large.forecast.verdict, MemoryVerdict::does_not_fit);
+  const auto fits = [](const char* change) {
+    return ::testing::AllOf(::testing::Field(&Advice::change, change),
+                            ::testing::Field(&Advice::verdict, MemoryVerdict::fits));
+  };
+  EXPECT_THAT(too_large.advice, ::testing::Contains(fits("parallel=fsdp")));
+  large.parallel = ParallelLayout::parse("fsdp");
+  EXPECT_EQ(forecast_of(large).verdict, MemoryVerdict::fits);
+}
+
+TEST(SeveralDevices, AssumesTheLinksOfTheUsualNode) {
+  const Answer of_node = answer(TimeRegressor::standard(), on(job("resnet50", "A100-SXM4-80GB", 64), "ddp", "8"));
+  EXPECT_THAT(of_node.assumed, ::testing::Contains("cluster"));
+  EXPECT_THAT(of_node.assumed_value("cluster"), HasSubstr("300 GB/s"));  // half of the 600 of NVIDIA's data sheet
+  EXPECT_THAT(json_text(of_node), AllOf(HasSubstr("\"scaling\": {"), HasSubstr("\"efficiency\"")));
+}
+
+TEST(SeveralDevices, RefusesInOneLine) {
+  struct Wrong {
+    const char* network;
+    const char* parallel;
+    const char* gpus_per_node;
+    const char* says;
+  };
+  for (const Wrong& wrong : std::array<Wrong, 8>{{{"resnet50", "tp=2", "2", "resnet50 is none"},
+                                                  {"gpt2", "tp=5", "5", "does not divide 12 heads; 4 and 6 do"},
+                                                  {"gpt2", "pp=5", "5", "does not divide 12 layers; 4 and 6 do"},
+                                                  {"gpt2", "fsdp", "1", "gpus_per_node says how many"},
+                                                  {"gpt2", "tp=2,dp=8", "8", "16"},
+                                                  {"gpt2", "ep=2", "2", "experts"},
+                                                  {"gpt2", "cp=2", "2", "cp"},
+                                                  {"gpt2", "fsdp+tp=2", "4", "fsdp joined with tp"}}}) {
+    const std::string message = refusal(
+        [&] { (void)forecast_of(on(job(wrong.network, "A100-SXM4-80GB", 8), wrong.parallel, wrong.gpus_per_node)); });
+    EXPECT_THAT(message, HasSubstr(wrong.says)) << wrong.parallel;
+    EXPECT_EQ(message.find('\n'), std::string::npos);
+  }
+  Workload of_cluster = on(job("resnet50", "T4", 8), "ddp", "4");
+  of_cluster.cluster = "nowhere";
+  EXPECT_THAT(refusal([&] { (void)forecast_of(of_cluster); }), HasSubstr("cluster nowhere: no table of links"));
+  of_cluster.gpus_per_node = {};
+  EXPECT_THAT(refusal([&] { of_cluster.validate(); }), HasSubstr("cluster nowhere is for several devices"));
+}
+
+}  // namespace
+}  // namespace perfpred::testing
