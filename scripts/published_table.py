@@ -89,6 +89,14 @@ SIZES = {
         ("phi3_mini", 32, 3072, 32, 32, 8192, 32064, 0),
     )
 }
+# MPT as llm-foundry trains it (its scripts/train/yamls/pretrain).
+SIZES.update({
+    f"mpt_{name}": f"transformer:layers={layers},hidden={hidden},heads={heads},vocab=50368,bias=0,dropout=0"
+    for name, layers, hidden, heads in (
+        ("125m", 12, 768, 12), ("350m", 24, 1024, 16), ("760m", 24, 1536, 12), ("1b", 24, 2048, 16),
+        ("3b", 32, 2560, 20), ("7b", 32, 4096, 32), ("13b", 40, 5120, 40), ("30b", 48, 7168, 56), ("70b", 64, 8192, 64),
+    )
+})
 SIZES["stablelm_alpha_3b"] = ("transformer:layers=16,hidden=4096,heads=32,vocab=50432,positions=rotary,dropout=0,"
                               "tied=0")
 
@@ -364,6 +372,10 @@ def additions(rows):
 def network_and_input(row, programs, memory):
     """@throws Unmapped"""
     text, names = network_of(row)
+    if number(row.get("hidden") or "") and number(row.get("layers") or "") and number(row.get("heads") or ""):
+        # Megatron-LM's usual vocabulary where none is stated: GPT-2's, padded.
+        words = int(number(row["vocab"]) or 51200)
+        names.append(f"transformer:layers={row['layers']},hidden={row['hidden']},heads={row['heads']},vocab={words}")
     sized = {}
     if not IS_TEXT.search(text):
         size = re.match(r"\d*", row["image_size"]).group() or "224"  # ImageNet's, where none is stated
@@ -383,8 +395,56 @@ def accumulation_of(row):
     micro_steps = number(row["accumulate"])
     whole = re.fullmatch(r"\d+", row["global_batch"])
     if micro_steps is None and whole:
-        micro_steps = int(whole.group()) / number(row["batch_per_gpu"])
+        micro_steps = int(whole.group()) / number(row["batch_per_gpu"]) / replicas_of(row)
     return str(max(1, round(micro_steps or 1)))
+
+
+def devices_of(row):
+    return int(number(row["gpus"]) or 1)
+
+
+# Words of a layout, `dp tp4 pp8 cp1 vp5`, and of what replicas share.
+LAYOUT = re.compile(r"\b(tp|pp|cp|ep|vp)_?(?:size )?\s?(\d+)")
+SHARED = [(r"fsdp zero3|zero-?3", "zero3"), (r"zero-?2", "zero2"), (r"zero-?1|distributed optimizer", "zero1"), (r"fsdp", "fsdp")]
+
+
+def layout_of(row):
+    """The numbers of a row's layout, and what its replicas share. @throws Unmapped"""
+    text = row["parallelism"].lower().replace("=", "").replace(",", " ")
+    if re.search(r"see |device_map|\(\d+\)", text):
+        raise Unmapped("layout not stated")
+    numbers = {name: int(value) for name, value in LAYOUT.findall(text)}
+    numbers.update({name: int(row[name]) for name in ("tp", "pp", "cp", "ep", "vp") if number(row.get(name) or "")})
+    stage = row.get("zero") or ""
+    shared = next((name for pattern, name in SHARED if re.search(pattern, text)), "ddp")
+    if stage in ("1", "2", "3"):
+        shared = f"zero{stage}"
+    elif text == "zero":
+        raise Unmapped("stage of ZeRO not stated")
+    return {name: value for name, value in numbers.items() if value > 1}, shared
+
+
+def replicas_of(row):
+    numbers, _ = layout_of(row)
+    return max(1, devices_of(row) // math.prod(numbers.get(name, 1) for name in ("tp", "pp", "cp")))
+
+
+def placement_of(row):
+    """parallel and gpus_per_node; nodes of eight where the row does not say how many there are."""
+    gpus = devices_of(row)
+    if gpus == 1:
+        return {}
+    numbers, shared = layout_of(row)
+    nodes = int(number(row["nodes"]) or 0) or -(-gpus // 8)
+    if gpus % nodes:
+        raise Unmapped("nodes of several sizes")
+    split = ",".join(f"{name}={value}" for name, value in numbers.items())
+    parallel = f"{shared}+{split}" if split and shared != "ddp" else split or shared
+    return {"parallel": parallel, "gpus_per_node": f"{gpus // nodes}x{nodes}" if nodes > 1 else str(gpus)}
+
+
+def is_megatron(row):
+    return "megatron" in row["framework"].lower()
 
 
 def program_of(row, notes):
@@ -404,8 +464,6 @@ def program_of(row, notes):
 
 def refuse_unmappable(row, notes, memory):
     """@throws Unmapped"""
-    if row["gpus"] != "1":
-        raise Unmapped("several GPUs")
     words = " ".join((row["model"], row["framework"], row["precision"], row["optimizer"], notes)).lower()
     for pattern, reason in UNMAPPABLE:
         if re.search(pattern, words):
@@ -434,7 +492,16 @@ def request_of(row, notes, programs, memory):
             request.update({name: value for name, value in fields.items() if name != "adapter_targets"})
     if "flash attention on" in notes:
         request["attention"] = "sdpa"
+    request.update(placement_of(row))
+    if is_megatron(row):
+        # It computes with parameters in 16 bits, and keeps others of 32 beside them, as its ranks' memory says.
+        is_split = bool(layout_of(row)[0])
+        request.update(weights="as_precision" if is_split or memory else request["weights"], optimizer_impl="fused")
+        if re.search(r"20(19|2[0-3])|deepspeed", row["framework"].lower()):
+            request["attention"] = "eager"  # a fused softmax, before FlashAttention
     request["adapter"] = adapter_of(row, targets)
+    if request["adapter"] and row["source"].startswith("Lightning-AI/litgpt") and "fsdp" in row["parallelism"]:
+        request["checkpoint"] = "all"  # its finetune scripts' activation_checkpointing_policy={Block}
     if request["weights"] in PACKED and not request["adapter"]:
         request["weights"] = "as_precision"
     if request["optimizer"] in ("adam", "adamw") and "fused" not in row["optimizer"].lower():
@@ -467,13 +534,26 @@ def method_of(request, row):
     return "full" if IS_TEXT.search(row["model"].lower()) else "train"
 
 
+def recompute_what_does_not_fit(programs, cases):
+    """Where a row of Megatron-LM does not say whether activations are recomputed, those of attention
+    are if the job does not fit else, and all if it still does not."""
+    silent = [case for case in cases if is_megatron(case["row"]) and devices_of(case["row"]) > 1
+              and not case["row"]["activation_checkpointing"] and "checkpoint" in programs.fields]
+    for more in ("selective", "all"):
+        answers = programs.answers([case["request"] for case in silent])
+        silent = [case for case, answer in zip(silent, answers) if answer.get("verdict") == "does_not_fit"]
+        for case in silent:
+            case["request"]["checkpoint"] = more
+
+
 def ask_time(programs, cases, model=None):
     """Milliseconds of what ms_per_step times: a micro step or a whole one."""
+    recompute_what_does_not_fit(programs, cases)
     steps = 1000
     requests = []
     for case in cases:
         micro = int(case["request"].get("accumulate", 1))
-        samples = case["request"]["batch_size"] * micro
+        samples = case["request"]["batch_size"] * micro * replicas_of(case["row"])
         requests.append({**case["request"], "train_images": samples * steps})
     for case, answer in zip(cases, programs.answers(requests, model)):
         if "error" in answer:
@@ -604,7 +684,8 @@ def out_row(case, units):
     measured = number(row["peak_memory_gb"])
     bytes_of = {name: case[f"{name}_bytes"] / GB if f"{name}_bytes" in case else None for name in ("predicted", "upper")}
     return {"line": case["line"], "source": row["source"], "network": request["network"],
-            "method": method_of(request, row), "gpu": request["device"], "gpus": 1,
+            "method": method_of(request, row), "gpu": request["device"], "gpus": devices_of(row),
+            "parallel": request.get("parallel"), "gpus_per_node": request.get("gpus_per_node"),
             "measured_ms": number(row["ms_per_step"]), "predicted_ms": case.get("predicted_ms"),
             "p05_ms": case.get("p05_ms"), "p95_ms": case.get("p95_ms"),
             "memory_kind": row["memory_kind"] or None, "measured_gb": measured * unit / GB if measured else None,
@@ -705,15 +786,19 @@ def main():
         scales = calibrate_without(out, {"device": "gpu"}.get(given.leave, given.leave))
         print(f"upper bounds calibrated without each {given.leave}, scaled by", end=" ")
         print(", ".join(f"{scale:.2f}" for scale in sorted(set(scales.values()))))
-    scored = print_groups(out, given.memory)
+    single = [row for row in out if row["gpus"] == 1]
+    scored = print_groups(single, given.memory)
+    if len(single) < len(out):
+        print("rows on several devices, whose errors are also those of what one device takes:")
+        print_groups([row for row in out if row["gpus"] > 1], given.memory)
     if given.memory:
         asked = sum(1 for row in rows if row["gpus"] == "1" and number(row["peak_memory_gb"]))
-        print_memory_verdicts(out, scored, asked)
+        print_memory_verdicts(single, scored, asked)
         for source, unit in sorted(units.items()):
             print(f"{source}: GB of {'10^9' if unit == GB else '2^30'} bytes")
     else:
         asked = sum(1 for row in rows if row["gpus"] == "1" and number(row["ms_per_step"]) and number(row["batch_per_gpu"]))
-        print(f"rows on one GPU with time and batch: {asked}, answered: {len(out)} ({len(out) / max(1, asked):.3f})")
+        print(f"rows on one GPU with time and batch: {asked}, answered: {len(single)} ({len(single) / max(1, asked):.3f})")
     print("unmapped:")
     for reason, count in unmapped.most_common():
         print(f"  {count:5} {reason}")
