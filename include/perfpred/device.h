@@ -122,7 +122,8 @@ class PERFPRED_API DeviceCatalogue {
   /// real device (another unit)
   std::vector<std::string> add(const std::string& path);
 
-  /// Adds a table of links (docs/formats.md), of the clusters that workloads name. @throws InputError (`file:line: ...`)
+  /// Adds a table of links (docs/formats.md), of the clusters that workloads name. @throws InputError (`file:line:
+  /// ...`)
   void add_links(const std::string& path);
 
   [[nodiscard]] const Links& links() const& { return *links_; }

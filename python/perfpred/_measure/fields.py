@@ -20,7 +20,10 @@ _TEXTS = {  # a pattern, and what it is
     "base_filters": ("[1-9][0-9]*", "a positive integer"),
     "classes": ("[2-9]|[1-9][0-9]+", "an integer of at least 2"),
     "input": ("[1-9][0-9]*(x[1-9][0-9]*)*", "sizes as 3x224x224"),
-    "checkpoint": ("none|all|selective|[1-9][0-9]*", "none, all, selective or a positive integer"),
+    "checkpoint": (
+        "none|all|selective|[1-9][0-9]*",
+        "none, all, selective or a positive integer",
+    ),
     "adapter": (
         "(lora|dora|adalora|ia3|adapter)(:[a-z0-9=,+]+)?",
         "an adapter as lora:r=16,targets=all",
