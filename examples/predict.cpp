@@ -60,7 +60,7 @@ struct PredictOptions {
         program.add_option("--startup-sec", terms.job.startup_sec, "before the first timed epoch")
             ->capture_default_str()
             ->check(not_negative()),
-        program.add_option("--price-per-hour", terms.job.price_per_hour, "of the device")->check(not_negative()),
+        program.add_option("--price-per-hour", terms.job.price_per_hour, "of each device")->check(not_negative()),
         takes_seconds(program.add_option("--budget-sec", terms.job.budget_sec,
                                          "seconds or 12:00:00; the epochs that fit are shown"))
             ->check(positive())};

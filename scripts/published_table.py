@@ -208,11 +208,11 @@ class Programs:
         if text.startswith("not stated"):
             raise Unmapped("device not stated")
         text = re.sub(r" GPU \((\d+) cores\)", r" \1-core GPU", text.replace("Radeon Instinct ", ""))
-        bare = re.sub(r"\(.*?\)", "", text).strip()
+        bare = re.sub(r"\(.*?\)|\?$", "", text).strip()
         edition = re.search(r"\((\d+) GB edition\)", text)
         size = edition or re.search(r"-(\d+)GB\b", bare)
         without = [re.sub(r"-\d+GB\b", "", name) for name in (bare, bare.replace("-", " "), re.sub("[()]", "", text))]
-        for name in (bare, *without, without[0] + " Edition"):
+        for name in (bare, *without, without[0] + " Edition", without[0] + "2"):
             found = self.aliases.get(key_of(name), set())
             if size and (memory or not edition):
                 found = {device for device in found if self.memory_is(device, float(size.group(1)))}
@@ -464,6 +464,9 @@ def program_of(row, notes):
 
 def refuse_unmappable(row, notes, memory):
     """@throws Unmapped"""
+    other = re.match(r"oneflow|libai/oneflow|mindspore|thunder", row["framework"].lower())
+    if other:
+        raise Unmapped(f"software {other.group()}")
     words = " ".join((row["model"], row["framework"], row["precision"], row["optimizer"], notes)).lower()
     for pattern, reason in UNMAPPABLE:
         if re.search(pattern, words):

@@ -88,7 +88,7 @@ TEST(PlacedStep, SharesOfParametersMoveHalfAsMuchAgain) {
 TEST(UsualLinks, AreThoseOfDataSheets) {
   const DeviceCatalogue devices;
   const auto intra = [&](const char* name) {
-    return usual_links(devices.find(name)).find("", LinkScope::intra, 8, 1)->bus_gb_s;
+    return usual_links(devices.find(name), 8)->find("", LinkScope::intra, 8, 1)->bus_gb_s;
   };
   EXPECT_EQ(intra("V100-SXM2-32GB"), 150);
   EXPECT_EQ(intra("H100-SXM5-80GB"), 450);

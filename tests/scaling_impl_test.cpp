@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "evaluate/scaling_evaluation.h"
 #include "catalogue/links.h"
+#include "evaluate/scaling_evaluation.h"
 #include "parallel/scaling_model.h"
 #include "parallel/scaling_rows.h"
 #include "refusal.h"

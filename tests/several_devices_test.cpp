@@ -49,6 +49,46 @@ TEST(SeveralDevices, OneDeviceIsTheSameJob) {
   EXPECT_FALSE(forecast_of(one).scaling.has_value());
 }
 
+/// A sweep over placements begins with it.
+TEST(SeveralDevices, OneDeviceSharesNothing) {
+  const Workload one = job("resnet50", "A100-SXM4-80GB", 64);
+  Workload alone = on(one, "fsdp", "1");
+  alone.cluster = "lab";
+  EXPECT_EQ(forecast_of(alone).step_sec.p50, forecast_of(one).step_sec.p50);
+  EXPECT_EQ(forecast_of(alone).memory->peak_bytes, forecast_of(one).memory->peak_bytes);
+  EXPECT_THAT(answer(TimeRegressor::standard(), alone).assumed, ::testing::Contains("gpus_per_node"));
+}
+
+TEST(SeveralDevices, NothingIsLostToBatchesThatAreTheSame) {
+  Workload many = on(job("gpt2", "A100-SXM4-80GB", 1), "ddp", "2");
+  for (const std::int64_t batches : {1, 8, 1000}) {
+    many.accumulate = batches;
+    const Scaling scaling = *forecast_of(many).scaling;
+    EXPECT_LT(scaling.limits.batch, 1e-9) << batches;
+    EXPECT_GT(scaling.efficiency, 0.9);
+    EXPECT_LE(scaling.efficiency, 1);
+  }
+}
+
+/// A rank of experts has fewer of them, and each of its words for as many ranks as share them.
+TEST(SeveralDevices, SharingExpertsMakesNoWordCheaper) {
+  const Workload experts = job("mixtral_8x7b", "H100-SXM5-80GB", 1, {1024});
+  for (const char* parallel : {"ep=2", "ep=4", "ep=8"}) {
+    const Workload shared = on(experts, parallel, "8");
+    EXPECT_LE(forecast_of(shared).scaling->efficiency, 1.001) << parallel;
+    const auto products = [](const Workload& workload) {
+      return workload.graph().totals(Phase::forward).conv_matmul_flops;
+    };
+    EXPECT_NEAR(products(shared) / products(experts), 1, 0.01) << parallel;
+  }
+}
+
+TEST(SeveralDevices, ACapturedStepIsNotSplit) {
+  Workload captured = on(job("gpt2", "A100-SXM4-80GB", 4), "pp=2", "2");
+  captured.network = "step:0123456789ab";
+  EXPECT_THAT(refusal([&] { (void)forecast_of(captured); }), HasSubstr("splits transformers of words"));
+}
+
 TEST(SeveralDevices, KeysHaveTheFieldsThatDiffer) {
   Workload many = on(job("bert_base", "V100-SXM2-16GB", 8), "zero1+tp=2", "8x4");
   many.cluster = "lab";
@@ -102,6 +142,24 @@ TEST(SeveralDevices, SlowLinksCostWhatTheyMust) {
   EXPECT_LT(slow.step_sec.p50, 4 * ring_sec);
   EXPECT_GT(slow.scaling->limits.links, 0.9);
   EXPECT_GT(slow.scaling->exposed_comm_sec, ring_sec);
+}
+
+TEST(SeveralDevices, ATableOfLinksHasEachOnceAndAllThatTheJobNeeds) {
+  const TemporaryFolder folder;
+  const auto asked = [&](const std::string& rows) {
+    return refusal([&] {
+      DeviceCatalogue devices;
+      devices.add_links(folder.write("links.csv", "cluster,scope,bus_gb_s\n" + rows));
+      Workload many = on(job("resnet50", "T4", 8), "ddp", "4x2");
+      many.cluster = "lab";
+      (void)forecast(TimeRegressor::standard(devices), many);
+    });
+  };
+  EXPECT_EQ(asked("lab,intra,10\nlab,inter,5\n"), "");
+  EXPECT_THAT(asked("lab,intra,10\nlab,inter,5\nlab,intra,2\n"), HasSubstr("links.csv:4: cluster"));
+  EXPECT_THAT(asked("lab,intra,10\n"), HasSubstr("cluster lab has no link of scope inter"));
+  EXPECT_THAT(asked("lab,inter,10\n"), HasSubstr("cluster lab has no link of scope intra"));
+  EXPECT_THAT(asked(",intra,10\n"), HasSubstr("links.csv:2: cluster is empty"));
 }
 
 TEST(SeveralDevices, SaysWhyItDoesNotScale) {
@@ -198,7 +256,7 @@ TEST(SeveralDevices, RefusesInOneLine) {
   for (const Wrong& wrong : std::array<Wrong, 8>{{{"resnet50", "tp=2", "2", "resnet50 is none"},
                                                   {"gpt2", "tp=5", "5", "does not divide 12 heads; 4 and 6 do"},
                                                   {"gpt2", "pp=5", "5", "does not divide 12 layers; 4 and 6 do"},
-                                                  {"gpt2", "fsdp", "1", "gpus_per_node says how many"},
+                                                  {"bert_base", "tp=2,dp=3", "8", "6 are needed"},
                                                   {"gpt2", "tp=2,dp=8", "8", "16"},
                                                   {"gpt2", "ep=2", "2", "experts"},
                                                   {"gpt2", "cp=2", "2", "cp"},
@@ -210,9 +268,9 @@ TEST(SeveralDevices, RefusesInOneLine) {
   }
   Workload of_cluster = on(job("resnet50", "T4", 8), "ddp", "4");
   of_cluster.cluster = "nowhere";
-  EXPECT_THAT(refusal([&] { (void)forecast_of(of_cluster); }), HasSubstr("cluster nowhere: no table of links"));
-  of_cluster.gpus_per_node = {};
-  EXPECT_THAT(refusal([&] { of_cluster.validate(); }), HasSubstr("cluster nowhere is for several devices"));
+  EXPECT_THAT(refusal([&] { (void)forecast_of(of_cluster); }), HasSubstr("cluster nowhere is in no links.csv"));
+  Workload unknown = on(job("bert_base", "TPU v4", 8), "ddp", "8");
+  EXPECT_THAT(refusal([&] { (void)forecast_of(unknown); }), HasSubstr("links of device \"TPU v4\" are not known"));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ struct PERFPRED_API Placement {
   std::vector<std::int64_t> nodes;  ///< devices on each node, >= 1; empty: one device
 
   /// `8`: one node; `1+3`: two nodes; `8x32`: 32 nodes of 8; also `8x2+4`. @throws InputError for another text, and for
-  /// more than 2^20 nodes or 2^30 devices on one
+  /// more than 2^20 nodes or 2^12 devices on one
   [[nodiscard]] static Placement parse(std::string_view text);
   [[nodiscard]] std::string text() const;  ///< canonical: neighbours of the same size are joined, `8x32`
   [[nodiscard]] std::int64_t devices() const;

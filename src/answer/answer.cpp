@@ -42,8 +42,9 @@ std::vector<std::string> assumed_fields(const Workload& workload, const std::vec
                                                   : field == "train_images" && has_usual_epoch;
     if (rests_on_it) assumed.push_back(field);
   }
+  if (workload.parallel != ParallelLayout() && workload.gpus_per_node.nodes.empty())
+    assumed.emplace_back("gpus_per_node");
   if (is_on_one_device(workload)) return assumed;
-  if (workload.gpus_per_node.nodes.empty()) assumed.emplace_back("gpus_per_node");
   if (workload.cluster.empty()) assumed.emplace_back("cluster");
   return assumed;
 }

@@ -32,7 +32,7 @@ std::vector<std::int64_t> divisors(std::int64_t whole) {
 }
 
 /// Every layout of the search's devices.
-std::vector<ParallelLayout> layouts_of(const TransformerDescription& network, std::int64_t gpus) {
+std::vector<ParallelLayout> layouts_of(const TransformerDescription& network, std::int64_t gpus, std::int64_t words) {
   std::vector<ParallelLayout> all;
   const auto add = [&](ParallelLayout layout, std::initializer_list<Sharding> shardings) {
     for (const Sharding sharding : shardings) {
@@ -44,7 +44,7 @@ std::vector<ParallelLayout> layouts_of(const TransformerDescription& network, st
   for (const std::int64_t tp : divisors(gpus)) {
     for (const std::int64_t pp : divisors(gpus / tp)) {
       for (const std::int64_t ep : divisors(network.experts > 0 ? gpus / tp / pp : 1)) {
-        ParallelLayout layout = {.tp = tp, .pp = pp, .dp = gpus / tp / pp, .ep = ep, .sp = tp > 1};
+        ParallelLayout layout = {.tp = tp, .pp = pp, .dp = gpus / tp / pp, .ep = ep, .sp = tp > 1 && words % tp == 0};
         if (tp > usual_node || !splits_network(layout) || !can_split(network, layout)) continue;
         for (const std::int64_t vp : divisors(pp > 1 ? network.layers / pp : 1)) {
           layout.vp = vp;
@@ -70,7 +70,7 @@ class Search {
 
   Layouts run(const TransformerDescription& network) {
     Layouts found;
-    for (const ParallelLayout& layout : layouts_of(network, asked_.gpus)) {
+    for (const ParallelLayout& layout : layouts_of(network, asked_.gpus, job_.input.front())) {
       if (job_.batch_size % layout.dp != 0) continue;
       const std::int64_t share = job_.batch_size / layout.dp;
       for (std::int64_t micro_batch = 1; micro_batch <= share; micro_batch *= 2) {
@@ -85,6 +85,9 @@ class Search {
     return found;
   }
 
+  /// Whether there were layouts whose memory is not known.
+  [[nodiscard]] bool lacks_memory() const { return lacks_memory_; }
+
  private:
   void add(Layouts& found, const ParallelLayout& layout, std::int64_t micro_batch, std::int64_t micro_batches,
            std::int64_t checkpoint) {
@@ -98,7 +101,10 @@ class Search {
     one.workload.parallel.dp = 0;  // what the placement leaves
     const std::optional<PlacedMemory> placed = placed_memory(one.workload, device_);
     const std::optional<MemoryVerdict> verdict = placed ? placed->memory.verdict(device_) : std::nullopt;
-    if (!verdict) return;
+    if (!verdict) {
+      lacks_memory_ = true;
+      return;
+    }
     const ExplainedPrediction time = variants_.explain(one.workload);
     one.memory = placed->memory;
     one.verdict = *verdict;
@@ -126,6 +132,7 @@ class Search {
   const LayoutSearch& asked_;
   JobVariants variants_;
   Device device_;
+  bool lacks_memory_ = false;
 };
 
 }  // namespace
@@ -142,13 +149,17 @@ Layouts rank_layouts(const TimeRegressor& model, const Workload& job, const Layo
   const std::optional<TransformerDescription> network = find_transformer(job.network);
   if (!network || job.input.size() != 1)
     throw InputError(fmt::format("layouts are ranked for transformers of words; {} is none", shown(job.network)));
+  if (search.by == LayoutOrder::price && !search.price_per_hour) throw InputError("by price needs prices");
   if (!is_on_one_device(job)) throw InputError("parallel and gpus_per_node are what is searched for");
-  Layouts found = Search(model, job, search).run(*network);
+  Search ranked(model, job, search);
+  Layouts found = ranked.run(*network);
+  if (found.space == 0 && ranked.lacks_memory())
+    throw InputError(fmt::format("memory of such jobs on device \"{}\" is not known", shown(job.device)));
   if (found.space == 0) {
     throw InputError(fmt::format("no layout of {} devices divides {} samples an update of {}", search.gpus,
                                  job.batch_size, shown(job.network)));
   }
-  found.left_out = {"cp, sp=0 beside tp, stages of different size, and fsdp joined with tp and pp"};
+  found.left_out = {"cp, sp=0 where the words can be shared, stages of different size, and fsdp joined with tp and pp"};
   return found;
 }
 

@@ -26,25 +26,24 @@ struct UsualLinks {
 };
 
 /// Half of the bandwidth that data sheets state for all of a device's NVLinks, xGMI links, or Ethernet ports inside a
-/// server; and the network cards of a node: of DGX-1 four of 100 Gb/s, of DGX A100 eight of 200, of DGX H100, DGX B200
-/// and AMD's platforms eight of 400, of DGX B300 eight of 800, of trays of GB200 and GB300 four; of Gaudi's servers 24
-/// ports.
-constexpr std::array<UsualLinks, 21> usual = {{{"P100-SXM", 80, 50},   {"V100-SXM", 150, 50},  {"A100-SXM", 300, 200},
-                                               {"A800-SXM", 200, 200}, {"H100-SXM", 450, 400}, {"H800-SXM", 200, 400},
-                                               {"H200-SXM", 450, 400}, {"H20-", 450, 400},     {"GH200", 450, 400},
-                                               {"B100-SXM", 900, 400}, {"B200-SXM", 900, 400}, {"B300-SXM", 900, 800},
-                                               {"GB200", 900, 200},    {"GB300", 900, 400},    {"MI300X", 448, 400},
-                                               {"MI325X", 448, 400},   {"MI350X", 537, 400},   {"MI355X", 537, 400},
-                                               {"Gaudi2", 262, 300},   {"Gaudi3", 525, 600},   {"Gaudi", 87, 300}}};
+/// server; and the network cards of a node: of P100 and V100 100 Gb/s (AWS p3dn.24xlarge, Azure NDv2; a DGX-1 has four
+/// of them), of DGX A100 eight of 200, of DGX H100, DGX B200 and AMD's platforms eight of 400, of DGX B300 eight of
+/// 800, of trays of GB200 and GB300 four; of Gaudi's servers 24 ports.
+constexpr std::array<UsualLinks, 21> usual = {{{"P100-SXM", 80, 12.5}, {"V100-SXM", 150, 12.5}, {"A100-SXM", 300, 200},
+                                               {"A800-SXM", 200, 200}, {"H100-SXM", 450, 400},  {"H800-SXM", 200, 400},
+                                               {"H200-SXM", 450, 400}, {"H20-", 450, 400},      {"GH200", 450, 400},
+                                               {"B100-SXM", 900, 400}, {"B200-SXM", 900, 400},  {"B300-SXM", 900, 800},
+                                               {"GB200", 900, 400},    {"GB300", 900, 800},     {"MI300X", 448, 400},
+                                               {"MI325X", 448, 400},   {"MI350X", 537, 400},    {"MI355X", 537, 400},
+                                               {"Gaudi2", 262, 300},   {"Gaudi3", 525, 600},    {"Gaudi", 87, 300}}};
 
-/// Of the bus, GB/s in one direction: lanes at what a lane of its generation moves (PCI-SIG); 8 where it is not known.
+/// Of the bus, GB/s in one direction: lanes at what a lane of its generation moves (PCI-SIG); 0 where it is not known.
 double bus_gb_s(std::string_view bus) {
   constexpr std::array<double, 6> of_lane = {0, 0.25, 0.5, 0.985, 1.969, 3.938};  // by generation
-  constexpr double unknown = 8;
   const std::size_t lanes = bus.rfind('x');
-  if (!bus.starts_with("PCIe ") || lanes == std::string_view::npos) return unknown;
+  if (!bus.starts_with("PCIe ") || lanes == std::string_view::npos) return 0;
   const auto generation = static_cast<std::size_t>(bus[5] - '0');
-  if (generation >= of_lane.size()) return unknown;
+  if (generation >= of_lane.size()) return 0;
   return of_lane.at(generation) * static_cast<double>(parse_positive_integer(bus.substr(lanes + 1), {}));
 }
 
@@ -67,6 +66,12 @@ Links Links::read(const std::string& path) {
     if (!csv.text(nodes).empty()) link.nodes = csv.positive_integer(nodes);
     if (!csv.text(latency).empty()) link.latency_us = parse_non_negative(csv.text(latency), csv.place("latency_us"));
     if (!csv.text(source).empty()) link.source = csv.text(source);
+    if (link.cluster.empty()) throw InputError(csv.place("cluster").prefix() + "cluster is empty");
+    const auto is_same = [&](const Link& one) {
+      return one.cluster == link.cluster && one.scope == link.scope && one.gpus == link.gpus && one.nodes == link.nodes;
+    };
+    if (std::ranges::any_of(links.links_, is_same))
+      throw_bad_value(csv.place("cluster"), link.cluster, "with each scope, gpus and nodes once");
     if (link.source != "spec" && link.source != "probe" && link.source != "fit")
       throw_bad_value(csv.place("source"), link.source, "spec, probe or fit");
     links.links_.push_back(std::move(link));
@@ -89,12 +94,20 @@ bool Links::know(std::string_view cluster) const {
   return std::ranges::any_of(links_, [&](const Link& one) { return one.cluster == cluster; });
 }
 
-Links usual_links(const Device& device) {
-  constexpr double ethernet = 6.25;  // 50 Gb/s
+std::optional<Links> usual_links(const Device& device, std::int64_t in_node) {
+  constexpr double ethernet = 6.25, of_each = 25,
+                   devices = 8;  // 50 Gb/s; cards of 200 Gb/s and more are a device's own
   const auto* const found =
       std::ranges::find_if(usual, [&](const UsualLinks& one) { return device.name.starts_with(one.name); });
-  const auto [intra, inter] =
-      found != usual.end() ? std::pair(found->intra, found->inter) : std::pair(bus_gb_s(device.bus), ethernet);
+  const bool is_module = device.name.starts_with("MI2");  // whose links the vendor states by pairs
+  double intra = bus_gb_s(device.bus), inter = ethernet;
+  if (found != usual.end()) {
+    intra = found->intra;
+    const bool is_shared = found->inter < of_each * devices;
+    inter = found->inter * (is_shared ? 1 : std::min(1.0, static_cast<double>(in_node) / devices));
+  } else if (device.kind != DeviceKind::gpu || is_module || intra == 0) {
+    return std::nullopt;
+  }
   Link within, between;
   within.bus_gb_s = intra;
   between.scope = LinkScope::inter;

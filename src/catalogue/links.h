@@ -47,7 +47,8 @@ class Links {
 
 /// Links of the node that a device is usually in, of a cluster without a name: what its vendor states for NVLink and
 /// its like, or for the bus; between nodes the network cards of that vendor's own machines, or 50 Gb/s Ethernet. A link
-/// between nodes is all that a node has.
-[[nodiscard]] Links usual_links(const Device& device);
+/// between nodes is all that a node has. @param in_node  devices of the node, which bring their network cards
+/// @returns nothing where they are not known
+[[nodiscard]] std::optional<Links> usual_links(const Device& device, std::int64_t in_node);
 
 }  // namespace perfpred

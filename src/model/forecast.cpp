@@ -153,7 +153,8 @@ std::shared_ptr<const ExecutedStep> without_checkpoints(Workload workload) {
 double ranks_of_replica(const Workload& workload) {
   if (is_on_one_device(workload)) return 1;
   const World world = world_of(workload);
-  return static_cast<double>(world.placement.devices() / world.layout.dp);
+  const std::int64_t ranks = world.placement.devices() / world.layout.dp;
+  return static_cast<double>(ranks);
 }
 
 /// @returns nothing for a step whose batch size cannot change

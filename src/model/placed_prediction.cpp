@@ -44,11 +44,21 @@ Workload rank_of(const Workload& workload, std::int64_t micro_batches) {
   return rank;
 }
 
-/// The links of the job's cluster. @throws InputError for one that no table has
-Links links_of(const Workload& workload, const Device& device, const Links& known) {
-  if (workload.cluster.empty()) return usual_links(device);
-  if (known.know(workload.cluster)) return known;
-  throw InputError(fmt::format("cluster {}: no table of links has it (--links)", shown(workload.cluster)));
+/// The links of the job's cluster. @throws InputError for one that no table has, or not all that the job needs
+Links links_of(const Workload& workload, const Device& device, const Links& known, const Placement& placement) {
+  if (workload.cluster.empty()) {
+    if (std::optional<Links> usual = usual_links(device, placement.fullest())) return *std::move(usual);
+    throw InputError(fmt::format("links of device \"{}\" are not known: name a cluster of a links.csv", device.name));
+  }
+  if (!known.know(workload.cluster))
+    throw InputError(fmt::format("cluster {} is in no links.csv that was given", shown(workload.cluster)));
+  const auto check = [&](bool is_needed, LinkScope scope, std::string_view word) {
+    if (is_needed && !known.find(workload.cluster, scope, placement.devices(), placement.node_count()))
+      throw InputError(fmt::format("cluster {} has no link of scope {} in links.csv", shown(workload.cluster), word));
+  };
+  check(placement.fullest() > 1, LinkScope::intra, "intra");
+  check(placement.node_count() > 1, LinkScope::inter, "inter");
+  return known;
 }
 
 /// @throws InputError for layouts that are not timed
@@ -75,14 +85,28 @@ double parameter_bytes(const OpGraph& step, bool in_half) {
   return bytes;
 }
 
-RankWork work_of(const Workload& workload, const Device& device, const World& world, double one_sec, double two_sec) {
+/// Seconds of a job's micro-batch and of its update, which together are those of its step.
+struct StepSec {
+  double micro_batch = 0, update = 0;
+};
+
+/// @param epoch_sec  of a job of one step
+StepSec step_sec(const Workload& workload, const std::function<double(std::int64_t micro_batches)>& epoch_sec) {
+  const double one = epoch_sec(1);
+  if (!Program(workload.network).has_smaller_steps()) return {one, 0};  // a captured step has its batches in it
+  const std::int64_t most = std::max<std::int64_t>(2, workload.accumulate);
+  const double more = (epoch_sec(most) - one) / static_cast<double>(most - 1);
+  const double micro_batch = std::min(more, one);
+  return {micro_batch, one - micro_batch};
+}
+
+RankWork work_of(const Workload& workload, const Device& device, const World& world, const StepSec& sec) {
   const bool is_split = splits_network(world.layout);
   const std::shared_ptr<const ExecutedStep> step = executed_step(rank_of(workload, 1), device.kind);
   RankWork work;
-  work.micro_batch_sec = std::clamp(two_sec - one_sec, one_sec / 2, one_sec);
-  work.update_sec = one_sec - work.micro_batch_sec;
+  work.micro_batch_sec = sec.micro_batch;
+  work.update_sec = sec.update;
   if (world.layout.sharding != Sharding::none) work.update_sec /= static_cast<double>(world.layout.dp);
-  // A captured step has all its batches in it.
   work.micro_batches = Program(workload.network).has_smaller_steps() ? workload.accumulate : 1;
   const bool in_half = workload.precision == Precision::bf16 || workload.precision == Precision::fp16;
   const double word = in_half && workload.weights != Weights::as_precision ? 2 : 4;
@@ -92,7 +116,7 @@ RankWork work_of(const Workload& workload, const Device& device, const World& wo
   if (workload.phases == Phases::forward) work.gradient_bytes = 0;
   work.parameter_bytes = parameter_bytes(step->graph(), in_half);
   if (is_split) {
-    const TransformerDescription network = *find_transformer(workload.network);
+    const TransformerDescription network = split_transformer(workload);
     work.layers = network.layers / world.layout.pp;
     work.hidden_bytes =
         static_cast<double>(workload.batch_size * Program(workload.network).positions(workload) * network.hidden) *
@@ -101,9 +125,8 @@ RankWork work_of(const Workload& workload, const Device& device, const World& wo
   return work;
 }
 
-/// @param alone_sec  of the same batches, of a replica on one device over the devices of a replica
-Scaling scaling_of(const PlacedStep& step, double alone_sec, std::int64_t devices) {
-  const double perfect_sec = step.rate * alone_sec;
+/// @param perfect_sec  of the step, if nothing were lost
+Scaling scaling_of(const PlacedStep& step, double perfect_sec, std::int64_t devices) {
   Scaling scaling;
   scaling.devices = devices;
   scaling.efficiency = perfect_sec / step.sec();
@@ -122,17 +145,20 @@ ExplainedPrediction predict_placed(const Workload& workload, const Device& devic
                                    bool explains) {
   check_timed(workload);
   const World world = world_of(workload);
-  const Links links = links_of(workload, device, devices.links());
+  const Links links = links_of(workload, device, devices.links(), world.placement);
   ExplainedPrediction answer = rank(rank_of(workload, 1), explains);
-  const bool has_batches = Program(workload.network).has_smaller_steps();
   const double one_sec = answer.prediction.time_sec.p50;
-  const double two_sec = has_batches ? rank(rank_of(workload, 2), false).prediction.time_sec.p50 : 2 * one_sec;
-  const RankWork work = work_of(workload, device, world, one_sec, two_sec);
+  const StepSec of_rank = step_sec(workload, [&](std::int64_t micro_batches) {
+    return micro_batches == 1 ? one_sec : rank(rank_of(workload, micro_batches), false).prediction.time_sec.p50;
+  });
+  const RankWork work = work_of(workload, device, world, of_rank);
   const PlacedStep step = placed_step(work, world, links, workload.cluster);
 
   const Quantiles& alone = answer.prediction.time_sec;
   const double width = std::hypot(half_width(alone), step.half_width);
-  const double epoch_sec = step.sec() * epoch_steps(workload).by_samples();
+  const EpochSteps steps = epoch_steps(workload);  // a last step of fewer samples takes as long as another
+  const double count = steps.hide_the_last() ? steps.by_samples() : static_cast<double>(steps.full + (steps.rest > 0));
+  const double epoch_sec = step.sec() * count;
   const double share = step.compute / one_sec * epoch_sec / step.sec();
   answer.prediction.time_sec = {epoch_sec * std::exp(-width), epoch_sec, epoch_sec * std::exp(width)};
   if (!explains) return answer;
@@ -144,11 +170,15 @@ ExplainedPrediction predict_placed(const Workload& workload, const Device& devic
   add("links", step.links);
   add("bubble", step.bubble);
   add("other devices", step.host);
-  Workload replica = on_one_device(rank_of(workload, workload.accumulate));
-  replica.train_images = samples_per_step(replica);
-  const std::int64_t ranks = world.placement.devices() / world.layout.dp;
-  const double perfect = rank(replica, false).prediction.time_sec.p50 / static_cast<double>(ranks);
-  answer.scaling = scaling_of(step, perfect, world.placement.devices());
+  // What a replica on one device computes, over the devices that share it, and the rank's own update.
+  const StepSec of_replica = step_sec(workload, [&](std::int64_t micro_batches) {
+    Workload replica = on_one_device(rank_of(workload, micro_batches));
+    replica.train_images = samples_per_step(replica);
+    return rank(replica, false).prediction.time_sec.p50;
+  });
+  const auto ranks = static_cast<double>(world.layout.devices() / world.layout.dp);
+  const double batches = step.rate * static_cast<double>(work.micro_batches) * of_replica.micro_batch / ranks;
+  answer.scaling = scaling_of(step, batches + work.update_sec, world.layout.devices());
   const auto rate = [&](LinkScope scope, std::int64_t gpus) {
     const auto link = links.find(workload.cluster, scope, gpus, world.placement.node_count());
     return link ? link->bus_gb_s : 0;

@@ -410,7 +410,8 @@ ExplainedPrediction TimeRegressor::Impl::predict(const Workload& workload, const
     }
     return answer;
   };
-  if (is_on_one_device(workload)) return alone(workload, known, explains);
+  if (has_usual_world(workload)) return alone(workload, known, explains);
+  if (is_on_one_device(workload)) return alone(on_one_device(workload), known, explains);
   const ResolvedDevice device = known ? *known : device_of(workload);
   const auto of_rank = [&](const Workload& rank, bool explains_rank) { return alone(rank, device, explains_rank); };
   return predict_placed(workload, device.known(), devices, of_rank, explains);
@@ -453,14 +454,14 @@ void JobVariants::predict_all(const TimeRegressor& model, std::span<const Worklo
   for (std::size_t i = 0; i < workloads.size(); ++i) {
     attempt(i, [&] {
       impl.check(workloads[i], nullptr);
-      routes[i] = is_on_one_device(workloads[i]) ? impl.route(*state, workloads[i]) : Route{};
+      routes[i] = has_usual_world(workloads[i]) ? impl.route(*state, workloads[i]) : Route{};
     });
   }
   std::vector<Quantiles> quantiles;
   const auto predict_one = [&](std::size_t i) {
     const Workload& one = workloads[i];
     const Group* group = routes[i]->group;
-    if (!is_on_one_device(one)) {
+    if (!has_usual_world(one)) {
       PredictedSteps steps;
       predictions[i] = impl.predict(one, std::nullopt, steps, false).prediction;
       return;

@@ -13,6 +13,7 @@
 #include "step/parts_needed.h"
 #include "step/step_builder.h"
 #include "text/parse.h"
+#include "workload/rank_network.h"
 #include "workload/workload_columns.h"
 #include "workload/world.h"
 
@@ -46,6 +47,7 @@ Program::Program(const NetworkName& network) : is_captured_(is_captured_step(net
 }
 
 OpGraph Program::step(const Workload& training) const {
+  if (is_captured_ && splits_network(training.parallel)) (void)split_transformer(training);  // says that it cannot be
   if (training.phases == Phases::forward) {
     Workload whole = training;
     whole.phases = Phases::all;

@@ -18,9 +18,9 @@ namespace {
 
 constexpr std::int64_t most_of_layout = 1 << 20;  // of each number
 constexpr std::string_view layout_form =
-    "ddp, fsdp, zero1, zero2, zero3, or layout_numbers as tp=2,pp=4 (of tp, pp, dp, cp, ep, etp, vp, sp), to which "
-    "fsdp or "
-    "zero1 to zero3 may be joined by +";
+    "ddp, fsdp, zero1, zero2, zero3, or numbers as tp=2,pp=4 (of tp, pp, dp, cp, ep, etp, vp, sp), to which fsdp or "
+    "zero1 "
+    "to zero3 may be joined by +";
 
 constexpr std::array<std::pair<std::string_view, Sharding>, 5> shardings = {{{"ddp", Sharding::none},
                                                                              {"zero1", Sharding::zero1},
@@ -97,6 +97,7 @@ ParallelLayout ParallelLayout::parse(std::string_view text) {
       set_numbers(layout, part, whole);
     }
   }
+  layout.sp = layout.sp && layout.tp > 1;
   if (layout.vp > 1 && layout.pp == 1) refuse_layout(whole, "of a pipeline: vp is for pp above 1");
   return layout;
 }

@@ -12,14 +12,14 @@
 namespace perfpred {
 namespace {
 
-constexpr std::int64_t most_nodes = 1 << 20, most_devices = 1 << 30;
+constexpr std::int64_t most_nodes = 1 << 20, most_devices = 1 << 12;
 
 std::int64_t count_of_nodes(std::string_view text, std::string_view whole, std::int64_t most) {
   const ValuePlace place = {{}, 0, "gpus_per_node"};
   const bool is_plain = !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
   if (!is_plain) throw_bad_value(place, whole, "devices on each node, as 8, 1+3 or 8x32 (32 nodes of 8)");
   const std::int64_t number = parse_positive_integer(text, place);
-  if (number > most) throw_bad_value(place, whole, fmt::format("of numbers up to {}", most));
+  if (number > most) throw_bad_value(place, whole, fmt::format("made of numbers up to {}", most));
   return number;
 }
 

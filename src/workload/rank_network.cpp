@@ -8,8 +8,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 
+#include "text/parse.h"
 #include "workload/divisors.h"
 
 namespace perfpred {
@@ -39,6 +42,19 @@ std::array<Split, 7> splits_of(const TransformerDescription& n, const ParallelLa
 
 }  // namespace
 
+TransformerDescription split_transformer(const Workload& workload) {
+  const std::string layout = workload.parallel.text();
+  const std::optional<TransformerDescription> network = find_transformer(workload.network);
+  if (!network || workload.input.size() != 1) {
+    throw InputError(fmt::format(
+        "parallel {} splits transformers of words; network {} is none (ddp, fsdp and zero1 to zero3 are for any)",
+        layout, shown(workload.network)));
+  }
+  if (!workload.adapter.empty())
+    throw InputError(fmt::format("parallel {} splits networks that are trained whole, not adapters", layout));
+  return *network;
+}
+
 bool can_split(const TransformerDescription& network, const ParallelLayout& layout) {
   if (network.experts == 0 && layout.ep * layout.etp > 1) return false;
   const auto splits = splits_of(network, layout);
@@ -62,7 +78,6 @@ TransformerDescription rank_network(TransformerDescription n, const ParallelLayo
   n.words = (n.words + layout.tp - 1) / layout.tp;
   n.layers /= layout.pp;
   n.experts /= layout.ep;
-  n.top_k = std::min(n.top_k, n.experts);
   n.expert_inner /= layout.etp;
   return n;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <perfpred/parallel_layout.h>
+#include <perfpred/workload.h>
 
 #include "network/zoo/pretrained.h"
 
@@ -10,6 +11,10 @@ namespace perfpred {
 [[nodiscard]] inline bool splits_network(const ParallelLayout& layout) {
   return layout.tp > 1 || layout.pp > 1 || layout.ep > 1 || layout.etp > 1;
 }
+
+/// The transformer of words that a layout splits.
+/// @throws InputError for a job of another network, or of a captured step, and for adapters
+[[nodiscard]] TransformerDescription split_transformer(const Workload& workload);
 
 /// Whether check_splits() has nothing to refuse.
 [[nodiscard]] bool can_split(const TransformerDescription& network, const ParallelLayout& layout);
@@ -21,7 +26,8 @@ void check_splits(const TransformerDescription& network, const ParallelLayout& l
 /// What a rank has of a transformer, as Megatron-LM lays it out: a transformer of fewer heads, units and words (tp),
 /// layers (pp) and experts (ep, etp). It has the embedding and the head, as the
 /// first and the last stage do; a rank's experts get the words of all the ranks that share them, which are as many as
-/// if it had all experts. @throws InputError as check_splits()
+/// if it had all experts: each of its own words top_k times, also of fewer experts. @throws InputError as
+/// check_splits()
 [[nodiscard]] TransformerDescription rank_network(TransformerDescription network, const ParallelLayout& layout);
 
 }  // namespace perfpred

@@ -127,22 +127,6 @@ void check_quantization(const Workload& workload) {
 
 }  // namespace
 
-namespace {
-
-/// @throws InputError for a network that layouts cannot split
-TransformerDescription whole_transformer(const Workload& workload) {
-  const std::string layout = workload.parallel.text();
-  const std::optional<TransformerDescription> network = find_transformer(workload.network);
-  if (!network || !network->stages.depths.empty()) {
-    throw InputError(
-        fmt::format("parallel {} splits transformers; network {} is none (ddp, fsdp and zero1 to zero3 are for any)",
-                    layout, shown(workload.network)));
-  }
-  return *network;
-}
-
-}  // namespace
-
 Network build_network(const Workload& workload) {
   workload.validate();
   check_quantization(workload);
@@ -155,7 +139,7 @@ Network build_network(const Workload& workload) {
                          parse_adapter(workload.adapter));
   network.padded = workload.padding == Padding::padded;
   if (splits_network(workload.parallel)) {
-    const TransformerDescription whole = whole_transformer(workload);
+    const TransformerDescription whole = split_transformer(workload);
     const TransformerDescription rank = rank_network(whole, workload.parallel);
     if (network.classes == whole.words) network.classes = rank.words;
     build_pretrained(builder, rank);
@@ -243,15 +227,6 @@ void check_weights(const Workload& w) {
   }
 }
 
-/// @throws InputError for a layout that its devices do not have, or a cluster of one device
-void check_devices(const Workload& w) {
-  if (!is_on_one_device(w)) {
-    (void)world_of(w);
-  } else if (!w.cluster.empty()) {
-    throw InputError(fmt::format("cluster {} is for several devices: gpus_per_node says how many", shown(w.cluster)));
-  }
-}
-
 }  // namespace
 
 void Workload::validate() const {
@@ -269,7 +244,7 @@ void Workload::validate() const {
     throw InputError(fmt::format("optimizer_impl foreach has no effect on optimizer {}", to_string(optimizer)));
   }
   check_weights(*this);
-  check_devices(*this);
+  if (!has_usual_world(*this)) (void)world_of(*this);
   if (compiled && software != Software::pytorch)
     throw InputError(fmt::format("compiled is for PyTorch; software is {}", to_string(software)));
   if (batch_size == 0) throw InputError("batch_size is missing or 0");

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "workload/world.h"
 
-#include <perfpred/error.h>
-
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <utility>
 
 namespace perfpred {
@@ -15,10 +12,6 @@ World world_of(const Workload& workload) {
   if (world.placement.nodes.empty() && devices > 1) {
     for (std::int64_t left = devices; left > 0; left -= usual_node)
       world.placement.nodes.push_back(std::min(left, usual_node));
-  }
-  if (world.placement.devices() == 1 && workload.parallel != ParallelLayout()) {
-    throw InputError(
-        fmt::format("parallel {} is for several devices: gpus_per_node says how many", workload.parallel.text()));
   }
   world.layout = workload.parallel.on(world.placement);
   return world;

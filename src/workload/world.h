@@ -16,8 +16,14 @@ struct World {
   ParallelLayout layout;  ///< with dp; ep may be all of a pipeline stage's devices
 };
 
+/// Whether no field says that there are several devices.
+[[nodiscard]] inline bool has_usual_world(const Workload& workload) {
+  return workload.gpus_per_node.nodes.empty() && workload.parallel == ParallelLayout() && workload.cluster.empty();
+}
+
+/// Whatever its replica would share with others.
 [[nodiscard]] inline bool is_on_one_device(const Workload& workload) {
-  return workload.gpus_per_node.nodes.empty() && workload.parallel == ParallelLayout();
+  return workload.gpus_per_node.nodes.empty() && workload.parallel.devices() == 1;
 }
 
 /// Where nobody says where the devices of a layout are, they fill nodes of eight.
