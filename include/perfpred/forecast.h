@@ -55,7 +55,7 @@ struct ScalingLimits {
 struct Scaling {
   std::int64_t devices = 1;
   /// The share of one device's time that a step takes, of as many replicas that each train the same batches, over the
-  /// devices of a replica: 1 is perfect.
+  /// devices of a replica: 1 is perfect. Above it where experts are shared, as each device reads fewer weights.
   double efficiency = 1;
   double exposed_comm_sec = 0;
   double critical_bucket_bytes = 0;  ///< of gradients whose all-reduce waits for its latency as long as for its links

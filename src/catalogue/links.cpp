@@ -26,16 +26,16 @@ struct UsualLinks {
 };
 
 /// Half of the bandwidth that data sheets state for all of a device's NVLinks, xGMI links, or Ethernet ports inside a
-/// server; and the network cards of a node: of P100 and V100 100 Gb/s (AWS p3dn.24xlarge, Azure NDv2; a DGX-1 has four
-/// of them), of DGX A100 eight of 200, of DGX H100, DGX B200 and AMD's platforms eight of 400, of DGX B300 eight of
-/// 800, of trays of GB200 and GB300 four; of Gaudi's servers 24 ports.
-constexpr std::array<UsualLinks, 21> usual = {{{"P100-SXM", 80, 12.5}, {"V100-SXM", 150, 12.5}, {"A100-SXM", 300, 200},
-                                               {"A800-SXM", 200, 200}, {"H100-SXM", 450, 400},  {"H800-SXM", 200, 400},
-                                               {"H200-SXM", 450, 400}, {"H20-", 450, 400},      {"GH200", 450, 400},
-                                               {"B100-SXM", 900, 400}, {"B200-SXM", 900, 400},  {"B300-SXM", 900, 800},
-                                               {"GB200", 900, 400},    {"GB300", 900, 800},     {"MI300X", 448, 400},
-                                               {"MI325X", 448, 400},   {"MI350X", 537, 400},    {"MI355X", 537, 400},
-                                               {"Gaudi2", 262, 300},   {"Gaudi3", 525, 600},    {"Gaudi", 87, 300}}};
+/// server; and the network cards of a node: of P100 and V100 two of 100 Gb/s (a DGX-1 has four, AWS p3dn.24xlarge and
+/// Azure NDv2 one), of DGX A100 eight of 200, of DGX H100, DGX B200 and AMD's platforms eight of 400, of DGX B300 eight
+/// of 800, of trays of GB200 and GB300 four; of Gaudi's servers 24 ports.
+constexpr std::array<UsualLinks, 21> usual = {{{"P100-SXM", 80, 25},   {"V100-SXM", 150, 25},  {"A100-SXM", 300, 200},
+                                               {"A800-SXM", 200, 200}, {"H100-SXM", 450, 400}, {"H800-SXM", 200, 400},
+                                               {"H200-SXM", 450, 400}, {"H20-", 450, 400},     {"GH200", 450, 400},
+                                               {"B100-SXM", 900, 400}, {"B200-SXM", 900, 400}, {"B300-SXM", 900, 800},
+                                               {"GB200", 900, 400},    {"GB300", 900, 800},    {"MI300X", 448, 400},
+                                               {"MI325X", 448, 400},   {"MI350X", 537, 400},   {"MI355X", 537, 400},
+                                               {"Gaudi2", 262, 300},   {"Gaudi3", 525, 600},   {"Gaudi", 87, 300}}};
 
 /// Of the bus, GB/s in one direction: lanes at what a lane of its generation moves (PCI-SIG); 0 where it is not known.
 double bus_gb_s(std::string_view bus) {

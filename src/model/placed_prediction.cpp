@@ -176,8 +176,9 @@ ExplainedPrediction predict_placed(const Workload& workload, const Device& devic
     replica.train_images = samples_per_step(replica);
     return rank(replica, false).prediction.time_sec.p50;
   });
-  const auto ranks = static_cast<double>(world.layout.devices() / world.layout.dp);
-  const double batches = step.rate * static_cast<double>(work.micro_batches) * of_replica.micro_batch / ranks;
+  const std::int64_t ranks = world.layout.devices() / world.layout.dp;
+  const double batches =
+      step.rate * static_cast<double>(work.micro_batches) * of_replica.micro_batch / static_cast<double>(ranks);
   answer.scaling = scaling_of(step, batches + work.update_sec, world.layout.devices());
   const auto rate = [&](LinkScope scope, std::int64_t gpus) {
     const auto link = links.find(workload.cluster, scope, gpus, world.placement.node_count());
