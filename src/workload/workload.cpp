@@ -227,6 +227,11 @@ void check_weights(const Workload& w) {
   }
 }
 
+/// @throws InputError for a layout that its devices do not have
+void check_world(const Workload& w) {
+  if (!has_usual_world(w)) (void)world_of(w);
+}
+
 }  // namespace
 
 void Workload::validate() const {
@@ -244,7 +249,7 @@ void Workload::validate() const {
     throw InputError(fmt::format("optimizer_impl foreach has no effect on optimizer {}", to_string(optimizer)));
   }
   check_weights(*this);
-  if (!has_usual_world(*this)) (void)world_of(*this);
+  check_world(*this);
   if (compiled && software != Software::pytorch)
     throw InputError(fmt::format("compiled is for PyTorch; software is {}", to_string(software)));
   if (batch_size == 0) throw InputError("batch_size is missing or 0");
