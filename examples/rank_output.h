@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "answer/answer_json.h"
 #include "text/json.h"
 #include "tools/rank_report.h"
 #include "tools/terminal_text.h"
@@ -24,8 +25,6 @@ inline constexpr std::array<std::pair<std::string_view, PartKind>, 5> part_kinds
      {"activations", PartKind::activations},
      {"workspace", PartKind::workspace}}};
 
-inline nlohmann::json bound_json(const MemoryBound& bound) { return {{"p50", bound.p50}, {"upper", bound.upper}}; }
-
 inline nlohmann::json to_json(const RankReport& report) {
   using nlohmann::json;
   json ranks = json::array();
@@ -35,12 +34,12 @@ inline nlohmann::json to_json(const RankReport& report) {
     ranks.push_back({{"stage", rank.stage},
                      {"tp", rank.tp},
                      {"ep", rank.ep},
-                     {"tensors", bound_json(rank.tensors)},
+                     {"tensors", perfpred::to_json(rank.tensors)},
                      {"parts", parts}});
   }
   const RankMemory& most = fullest(report.ranks);
   json memory = {{"rank", {{"stage", most.stage}, {"tp", most.tp}, {"ep", most.ep}}},
-                 {"tensors", bound_json(most.tensors)},
+                 {"tensors", perfpred::to_json(most.tensors)},
                  {"peak_bytes", most.tensors.p50}};
   for (const auto& [name, kind] : part_kinds) memory[std::string(name)] = bytes_of(most, kind);
   return {{"network", report.network},

@@ -18,6 +18,8 @@ namespace perfpred {
 
 nlohmann::json to_json(const Quantiles& q) { return {{"p05", q.p05}, {"p50", q.p50}, {"p95", q.p95}}; }
 
+nlohmann::json to_json(const MemoryBound& bytes) { return {{"p50", bytes.p50}, {"upper", bytes.upper}}; }
+
 nlohmann::json limits_json(const ScalingLimits& limits) {
   return {{"loader", limits.loader},
           {"host", limits.host},
@@ -30,12 +32,9 @@ namespace {
 
 nlohmann::json memory_json(const Forecast& job) {
   if (!job.memory) return nullptr;
-  const auto bound = [](const MemoryBound& bytes) {
-    return nlohmann::json{{"p50", bytes.p50}, {"upper", bytes.upper}};
-  };
-  return {{"tensors", bound(job.memory->tensors)},
-          {"reserved", bound(job.memory->reserved)},
-          {"device", bound(job.memory->device)},
+  return {{"tensors", to_json(job.memory->tensors)},
+          {"reserved", to_json(job.memory->reserved)},
+          {"device", to_json(job.memory->device)},
           {"usable", or_null(job.usable_bytes)}};
 }
 

@@ -7,6 +7,7 @@
 namespace perfpred {
 
 [[nodiscard]] nlohmann::json to_json(const Quantiles& quantiles);
+[[nodiscard]] nlohmann::json to_json(const MemoryBound& bytes);
 [[nodiscard]] nlohmann::json limits_json(const ScalingLimits& limits);
 
 /// An answer as programs and the C interface give it (docs/formats.md).

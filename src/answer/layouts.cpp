@@ -5,13 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <tuple>
 #include <utility>
 
 #include "answer/answer_json.h"
 #include "model/unstated.h"
-#include "network/zoo/pretrained.h"
 #include "parallel/placed_memory.h"
 #include "step/program.h"
 #include "text/enum_names.h"
@@ -146,8 +144,8 @@ Layouts rank_layouts(const TimeRegressor& model, const Workload& job, const Layo
   if (search.gpus < 2) throw InputError(fmt::format("gpus {} is not at least 2", search.gpus));
   if (search.gpus > std::int64_t{1} << 16) throw InputError(fmt::format("gpus {} are more than 65,536", search.gpus));
   job.validate();
-  const std::optional<TransformerDescription> network = find_transformer(job.network);
-  if (!network || job.input.size() != 1)
+  const std::optional<TransformerDescription> network = transformer_of_words(job);
+  if (!network)
     throw InputError(fmt::format("layouts are ranked for transformers of words; {} is none", shown(job.network)));
   if (search.by == LayoutOrder::price && !search.price_per_hour) throw InputError("by price needs prices");
   if (!is_on_one_device(job)) throw InputError("parallel and gpus_per_node are what is searched for");
@@ -166,9 +164,6 @@ Layouts rank_layouts(const TimeRegressor& model, const Workload& job, const Layo
 std::string json_text(const Layouts& layouts) {
   nlohmann::json list = nlohmann::json::array();
   for (const RankedLayout& one : layouts.layouts) {
-    const auto bound = [](const MemoryBound& bytes) {
-      return nlohmann::json{{"p50", bytes.p50}, {"upper", bytes.upper}};
-    };
     list.push_back({{"parallel", one.workload.parallel.text()},
                     {"gpus_per_node", one.workload.gpus_per_node.text()},
                     {"batch_size", one.workload.batch_size},
@@ -177,9 +172,9 @@ std::string json_text(const Layouts& layouts) {
                     {"step_sec", to_json(one.step_sec)},
                     {"tokens_per_sec", to_json(one.tokens_per_sec)},
                     {"memory",
-                     {{"tensors", bound(one.memory.tensors)},
-                      {"reserved", bound(one.memory.reserved)},
-                      {"device", bound(one.memory.device)}}},
+                     {{"tensors", to_json(one.memory.tensors)},
+                      {"reserved", to_json(one.memory.reserved)},
+                      {"device", to_json(one.memory.device)}}},
                     {"verdict", to_string(one.verdict)},
                     {"price", or_null(one.price)},
                     {"efficiency", one.scaling.efficiency},

@@ -114,7 +114,7 @@ void add_totals(Forecast& job, const Workload& workload, const JobTerms& terms) 
   job.total_sec = scaled(epoch, terms.epochs, terms.startup_sec);
   if (!std::isfinite(job.total_sec.p95)) throw InputError(fmt::format("epochs {} are too many", terms.epochs));
   if (terms.price_per_hour) {
-    const std::int64_t devices = is_on_one_device(workload) ? 1 : world_of(workload).placement.devices();
+    const std::int64_t devices = world_of(workload).placement.devices();
     job.price = scaled(job.total_sec, *terms.price_per_hour * static_cast<double>(devices) / 3600);
     if (!std::isfinite(job.price->p95))
       throw InputError(fmt::format("price_per_hour {} is too large", *terms.price_per_hour));

@@ -25,14 +25,7 @@ namespace {
 
 /// What a rank trains, as a job of its own: an epoch of one step of `micro_batches`.
 Workload rank_of(const Workload& workload, std::int64_t micro_batches) {
-  Workload rank = on_one_device(workload);
-  rank.parallel.tp = workload.parallel.tp;
-  rank.parallel.pp = workload.parallel.pp;
-  rank.parallel.ep = workload.parallel.ep;
-  rank.parallel.etp = workload.parallel.etp;
-  // As many words as its experts get from all the ranks that share them: replicas of a pipeline stage.
-  const std::int64_t experts = rank.parallel.ep * rank.parallel.etp;
-  if (experts > 1) rank.parallel.dp = (experts + rank.parallel.tp - 1) / rank.parallel.tp;
+  Workload rank = of_one_rank(workload);
   if (splits_network(rank.parallel) && rank.weights == Weights::as_precision) {
     // Megatron-LM computes with parameters in 16 bits, beside which the optimizer has others in 32.
     if (rank.precision == Precision::bf16) rank.weights = Weights::bf16;

@@ -24,8 +24,6 @@ constexpr double bound_sharded = 1.45;
 /// show.
 constexpr double collectives_upper = 1.5e9;
 
-constexpr std::string_view not_answered = "memory over several devices is not answered for ";
-
 /// What a rank's memory would depend on, and is not known; empty if there is nothing.
 std::string unknown_field(const Workload& workload, const std::optional<Device>& device) {
   if (!workload.adapter.empty()) return "adapters";
@@ -37,11 +35,6 @@ std::string unknown_field(const Workload& workload, const std::optional<Device>&
   if (workload.checkpoint > 1) return "checkpoint of every k-th block: none, selective and all are known";
   if (device && (device->kind != DeviceKind::gpu || device->vendor == "AMD")) return "devices but NVIDIA's GPUs";
   return {};
-}
-
-std::optional<TransformerDescription> transformer_of_words(const Workload& workload) {
-  std::optional<TransformerDescription> network = find_transformer(workload.network);
-  return network && workload.input.size() == 1 ? network : std::nullopt;
 }
 
 RankRequest request_of(const Workload& workload, const TransformerDescription& network, const MegatronProgram& program,
@@ -131,25 +124,16 @@ RankRequest rank_request(const Workload& workload, const MegatronProgram& progra
     throw InputError(fmt::format("memory over several devices is answered for transformers of words; {} is none",
                                  shown(workload.network)));
   }
-  if (const std::string what = unknown_field(workload, device); !what.empty())
-    throw InputError(fmt::format("{}{}", not_answered, what));
+  if (const std::string what = unknown_field(workload, device); !what.empty()) refuse_rank_memory(what);
   if (workload.attention == Attention::eager && program.attention)
     throw InputError("attention eager and attention-backend are both given");
   return request_of(workload, *network, program, device);
 }
 
-std::string why_no_rank_memory(const Workload& workload, const Device& device) {
-  const std::optional<TransformerDescription> network = transformer_of_words(workload);
-  if (!network) return fmt::format("{}{}", not_answered, shown(workload.network));
-  std::string what = unknown_field(workload, device);
-  if (what.empty()) what = why_unknown(request_of(workload, *network, {}, device));
-  return what.empty() ? what : fmt::format("{}{}", not_answered, what);
-}
-
 std::optional<PlacedMemory> placed_memory(const Workload& workload, const Device& device) {
   const std::optional<TrainingJob> job = TrainingJob::of(workload, device);
   if (!job) return std::nullopt;
-  const std::shared_ptr<const ExecutedStep> step = executed_step(workload, device.kind);
+  const std::shared_ptr<const ExecutedStep> step = executed_step(of_one_rank(workload), device.kind);
   const MemoryEstimate alone = estimate_memory(*step, *job);
   const World world = world_of(workload);
   PlacedMemory placed = {alone};
@@ -159,13 +143,11 @@ std::optional<PlacedMemory> placed_memory(const Workload& workload, const Device
     add(placed.memory.device, 0, of_collectives);
     return placed;
   }
-  if (!why_no_rank_memory(workload, device).empty()) return std::nullopt;
-  const RankMemory rank = fullest(rank_memory(rank_request(workload, {}, device)));
-  const auto sum = [&](PartKind kind) {
-    double bytes = 0;
-    for (const RankPart& part : rank.parts) bytes += part.kind == kind ? part.bytes : 0;
-    return std::llround(bytes);
-  };
+  const std::optional<TransformerDescription> network = transformer_of_words(workload);
+  if (!network || !unknown_field(workload, device).empty()) return std::nullopt;
+  const RankRequest request = request_of(workload, *network, {}, device);
+  if (!why_unknown(request).empty()) return std::nullopt;
+  const RankMemory rank = fullest(rank_memory(request));
   MemoryEstimate& memory = placed.memory;
   memory.tensors = rank.tensors;
   // What the allocator keeps unused, as it does of the rank's operators one by one.
@@ -178,11 +160,11 @@ std::optional<PlacedMemory> placed_memory(const Workload& workload, const Device
                    memory.reserved.upper + alone.device.upper - alone.reserved.upper};
   add(memory.device, 0, of_collectives);
   memory.peak_bytes = memory.device.p50;
-  memory.parameters = sum(PartKind::parameters);
-  memory.gradients = sum(PartKind::gradients);
-  memory.optimizer = sum(PartKind::optimizer);
-  memory.activations = sum(PartKind::activations);
-  memory.workspace = sum(PartKind::workspace) + memory.reserved.p50 - memory.tensors.p50;
+  memory.parameters = bytes_of(rank, PartKind::parameters);
+  memory.gradients = bytes_of(rank, PartKind::gradients);
+  memory.optimizer = bytes_of(rank, PartKind::optimizer);
+  memory.activations = bytes_of(rank, PartKind::activations);
+  memory.workspace = bytes_of(rank, PartKind::workspace) + memory.reserved.p50 - memory.tensors.p50;
   memory.loader = 0;
   placed.stage = rank.stage;
   placed.tp = rank.tp;

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "parallel/rank_memory.h"
 
@@ -19,9 +18,6 @@ namespace perfpred {
 [[nodiscard]] RankRequest rank_request(const Workload& workload, const MegatronProgram& program,
                                        const std::optional<Device>& device);
 
-/// Why rank_request() or rank_memory() would refuse a workload on the device; empty if they answer.
-[[nodiscard]] std::string why_no_rank_memory(const Workload& workload, const Device& device);
-
 /// Memory of the fullest rank of a job on several devices.
 struct PlacedMemory {
   MemoryEstimate memory;
@@ -31,7 +27,8 @@ struct PlacedMemory {
 /// Of a network that is split, what Megatron-LM's ranks hold (rank_memory()). Of replicas what one device holds, with
 /// the buckets of PyTorch's DistributedDataParallel, or without what they share, of which FSDP gathers two blocks at a
 /// time. Buffers of the collectives' library are in the bound alone.
-/// @returns nothing where it is not known: a device whose allocator is not, and why_no_rank_memory()
+/// @returns nothing where it is not known: a device whose allocator is not, and what rank_request() and
+/// rank_memory() refuse
 [[nodiscard]] std::optional<PlacedMemory> placed_memory(const Workload& workload, const Device& device);
 
 }  // namespace perfpred

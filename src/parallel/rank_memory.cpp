@@ -280,9 +280,18 @@ std::string why_unknown(const RankRequest& request) {
   return {};
 }
 
+void refuse_rank_memory(std::string_view what) {
+  throw InputError(fmt::format("memory over several devices is not answered for {}", what));
+}
+
+std::int64_t bytes_of(const RankMemory& rank, PartKind kind) {
+  double bytes = 0;
+  for (const RankPart& part : rank.parts) bytes += part.kind == kind ? part.bytes : 0;
+  return static_cast<std::int64_t>(bytes);
+}
+
 std::vector<RankMemory> rank_memory(const RankRequest& request) {
-  if (const std::string what = why_unknown(request); !what.empty())
-    throw InputError(fmt::format("memory over several devices is not answered for {}", what));
+  if (const std::string what = why_unknown(request); !what.empty()) refuse_rank_memory(what);
   check_sizes(request);
   check_layout(request);
   const AttentionKernel usual = usual_attention(request), worst = worst_attention(request);

@@ -47,6 +47,12 @@ struct RankMemory {
 /// What of the request is not known, so that rank_memory() refuses it: `packed weights`; empty if there is nothing.
 [[nodiscard]] std::string why_unknown(const RankRequest& request);
 
+/// @throws InputError that says so: `memory over several devices is not answered for packed weights`
+[[noreturn]] void refuse_rank_memory(std::string_view what);
+
+/// Bytes of a rank's parts of one kind.
+[[nodiscard]] std::int64_t bytes_of(const RankMemory& rank, PartKind kind);
+
 /// One for each pipeline stage, from the first.
 /// @throws InputError for a layout that does not divide the network, with a divisor that does; for a network,
 /// precision, optimizer or layout whose memory is not known; for more bytes than any device has

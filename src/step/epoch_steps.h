@@ -39,7 +39,7 @@ struct EpochSteps {
 /// @throws InputError as samples_of(); a valid workload of the zoo has no such step
 [[nodiscard]] inline std::int64_t samples_per_step(const Workload& workload) {
   const std::int64_t replica = samples_of(workload.batch_size, Program(workload.network).batches(workload));
-  return is_on_one_device(workload) ? replica : samples_of(replica, replicas_of(workload));
+  return samples_of(replica, replicas_of(workload));
 }
 
 /// @throws InputError as samples_per_step()

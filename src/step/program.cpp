@@ -98,7 +98,7 @@ std::int64_t Workload::params() const {
 std::int64_t Workload::steps_per_epoch() const {
   if (batch_size < 1) throw InputError(fmt::format("batch_size {} is not positive", batch_size));
   const std::int64_t updates = parts_needed(parts_needed(train_images, batch_size), Program(network).batches(*this));
-  return is_on_one_device(*this) ? updates : parts_needed(updates, replicas_of(*this));
+  return parts_needed(updates, replicas_of(*this));
 }
 
 }  // namespace perfpred

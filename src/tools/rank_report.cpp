@@ -23,10 +23,4 @@ std::optional<RankReport> report_ranks(const Workload& workload, const std::stri
                     rank_memory(rank_request(workload, parse_megatron_program(program), device))};
 }
 
-std::int64_t bytes_of(const RankMemory& rank, PartKind kind) {
-  double bytes = 0;
-  for (const RankPart& part : rank.parts) bytes += part.kind == kind ? part.bytes : 0;
-  return static_cast<std::int64_t>(bytes);
-}
-
 }  // namespace perfpred

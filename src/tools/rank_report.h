@@ -31,7 +31,4 @@ struct RankReport {
 [[nodiscard]] std::optional<RankReport> report_ranks(const Workload& workload, const std::string& program,
                                                      const std::optional<Device>& device);
 
-/// Bytes of a rank's parts of one kind.
-[[nodiscard]] std::int64_t bytes_of(const RankMemory& rank, PartKind kind);
-
 }  // namespace perfpred

@@ -42,10 +42,15 @@ std::array<Split, 7> splits_of(const TransformerDescription& n, const ParallelLa
 
 }  // namespace
 
+std::optional<TransformerDescription> transformer_of_words(const Workload& workload) {
+  std::optional<TransformerDescription> network = find_transformer(workload.network);
+  return network && workload.input.size() == 1 ? network : std::nullopt;
+}
+
 TransformerDescription split_transformer(const Workload& workload) {
   const std::string layout = workload.parallel.text();
-  const std::optional<TransformerDescription> network = find_transformer(workload.network);
-  if (!network || workload.input.size() != 1) {
+  const std::optional<TransformerDescription> network = transformer_of_words(workload);
+  if (!network) {
     throw InputError(fmt::format(
         "parallel {} splits transformers of words; network {} is none (ddp, fsdp and zero1 to zero3 are for any)",
         layout, shown(workload.network)));

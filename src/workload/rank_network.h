@@ -3,6 +3,8 @@
 #include <perfpred/parallel_layout.h>
 #include <perfpred/workload.h>
 
+#include <optional>
+
 #include "network/zoo/pretrained.h"
 
 namespace perfpred {
@@ -11,6 +13,9 @@ namespace perfpred {
 [[nodiscard]] inline bool splits_network(const ParallelLayout& layout) {
   return layout.tp > 1 || layout.pp > 1 || layout.ep > 1 || layout.etp > 1;
 }
+
+/// The network of a job, if it is a transformer whose samples are sequences of words; nothing for others.
+[[nodiscard]] std::optional<TransformerDescription> transformer_of_words(const Workload& workload);
 
 /// The transformer of words that a layout splits.
 /// @throws InputError for a job of another network, or of a captured step, and for adapters

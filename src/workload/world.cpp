@@ -28,4 +28,16 @@ Workload on_one_device(Workload workload) {
   return workload;
 }
 
+Workload of_one_rank(const Workload& workload) {
+  Workload rank = on_one_device(workload);
+  rank.parallel.tp = workload.parallel.tp;
+  rank.parallel.pp = workload.parallel.pp;
+  rank.parallel.ep = workload.parallel.ep;
+  rank.parallel.etp = workload.parallel.etp;
+  // Experts are shared by replicas of a pipeline stage.
+  const std::int64_t experts = rank.parallel.ep * rank.parallel.etp;
+  if (experts > 1) rank.parallel.dp = (experts + rank.parallel.tp - 1) / rank.parallel.tp;
+  return rank;
+}
+
 }  // namespace perfpred

@@ -36,4 +36,7 @@ struct World {
 /// The same without other devices: of a job on several, what one replica trains.
 [[nodiscard]] Workload on_one_device(Workload workload);
 
+/// What one rank of it trains: with its share of the network, and no more replicas than its experts take.
+[[nodiscard]] Workload of_one_rank(const Workload& workload);
+
 }  // namespace perfpred
