@@ -42,7 +42,7 @@ struct Narrowing {
 };
 
 /// Why a job on several devices takes longer than on one, where each of them does its share: shares of the time above
-/// perfect scaling, which add up to 1; all 0 where there is none.
+/// perfect scaling. They add up to 1; all are 0 if no time is lost.
 struct ScalingLimits {
   double loader = 0;  ///< samples come no faster
   double host = 0;    ///< waiting for the host, and for the slowest device
