@@ -59,8 +59,4 @@ foreach(package IN ITEMS perfpred perfpred-core)
 endforeach()
 install(FILES LICENSE THIRD_PARTY.md README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
-# What python/pyproject.toml puts into a wheel beside the package: the library alone, which has the standard model and
-# the device catalogue inside, and what its data and the software in it ask to be said.
-install(FILES $<TARGET_FILE:perfpred_c> DESTINATION . RENAME libperfpred.so COMPONENT python EXCLUDE_FROM_ALL)
-install(FILES data/devices.NOTICE data/standard_ops.NOTICE data/rank_memory.NOTICE LICENSE THIRD_PARTY.md
-        DESTINATION . COMPONENT python EXCLUDE_FROM_ALL)
+perfpred_install_wheel($<TARGET_FILE:perfpred_c>)
