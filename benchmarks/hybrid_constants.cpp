@@ -50,7 +50,7 @@ double fold_error(const std::vector<AggregateRow>& rows, const Fold& fold, const
   const std::unique_ptr<RegressorModel> model = fit_hybrid(table, constants);
   double error = 0;
   for (const std::size_t i : fold.test)
-    error += std::abs(model->predict(rows[i].workload).p50 / *rows[i].avg_time_mean - 1);
+    error += std::abs(model->estimate(rows[i].workload).sec() / *rows[i].avg_time_mean - 1);
   return error;
 }
 

@@ -172,21 +172,21 @@ TEST(ResidualPosterior, AModelOfManyRowsAnswersLearnsAndIsReadBack) {
   const std::unique_ptr<RegressorModel> read = hybrid_kind.load(model->to_json(file), file, DeviceKind::gpu);
   std::vector<Workload> asked;
   for (const int batch : {100, 333, 512}) asked.push_back(Workload::cifar_cnn(3, 32, batch));
-  std::vector<Quantiles> answers(asked.size());
-  model->predict(asked, answers);
+  std::vector<Estimate> answers(asked.size());
+  model->estimate(asked, answers);
   const JointNormal joint = model->joint(asked);
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    EXPECT_NEAR(answers[i].p50 / made_up_time(asked[i], 0), 1, 0.01);
-    EXPECT_TRUE(same(model->predict(asked[i]), answers[i]));
-    EXPECT_TRUE(same(read->predict(asked[i]), answers[i]));
-    EXPECT_NEAR(std::exp(joint.mean[static_cast<Eigen::Index>(i)]), answers[i].p50, 1e-9 * answers[i].p50);
+    EXPECT_NEAR(answers[i].sec() / made_up_time(asked[i], 0), 1, 0.01);
+    EXPECT_TRUE(same(model->estimate(asked[i]).quantiles(), answers[i].quantiles()));
+    EXPECT_TRUE(same(read->estimate(asked[i]).quantiles(), answers[i].quantiles()));
+    EXPECT_NEAR(joint.mean[static_cast<Eigen::Index>(i)], answers[i].log_sec, 1e-9);
   }
   AggregateRow seen = rows.front();
   seen.workload = asked[1];
-  seen.avg_time_mean = 1.02 * answers[1].p50;
+  seen.avg_time_mean = 1.02 * answers[1].sec();
   const LearnResult learnt = model->learn(std::span(&seen, 1), std::vector<double>{0});
   ASSERT_EQ(learnt.rejected[0], std::nullopt);
-  EXPECT_GT(learnt.model->predict(asked[1]).p50, answers[1].p50);
+  EXPECT_GT(learnt.model->estimate(asked[1]).log_sec, answers[1].log_sec);
 }
 
 }  // namespace

@@ -103,11 +103,11 @@ class Search {
       lacks_memory_ = true;
       return;
     }
-    const ExplainedPrediction time = variants_.explain(one.workload);
+    const JobEstimate step = variants_.explain(one.workload);
     one.memory = placed->memory;
     one.verdict = *verdict;
-    one.step_sec = time.prediction.time_sec;
-    one.scaling = *time.scaling;
+    one.step_sec = step.time.quantiles();
+    one.scaling = *step.scaling;
     const auto tokens = static_cast<double>(job_.batch_size * Program(job_.network).positions(job_));
     one.tokens_per_sec = {tokens / one.step_sec.p95, tokens / one.step_sec.p50, tokens / one.step_sec.p05};
     if (asked_.price_per_hour)

@@ -321,10 +321,11 @@ void predict_many(const perfpred_model* model, const perfpred_workload* const* a
 /// The prediction of one workload, whose interval holds what was not stated.
 Prediction predict_one(const TimeRegressor& regressor, const AskedWorkload& job) {
   JobVariants variants(regressor);
-  Prediction stated = variants.predict(job.workload);
-  stated.time_sec = Unstated(variants, job.workload, stated, job.unstated).widen(stated.time_sec);
-  stated.time_sec = of_known_epoch(job.workload, stated.time_sec);
-  return stated;
+  JobEstimate epoch = variants.estimate(job.workload);
+  epoch.time.widths.unstated = Unstated(variants, job.workload, epoch.time, job.unstated).half_width();
+  Prediction prediction = epoch.prediction();
+  prediction.time_sec = of_known_epoch(job.workload, prediction.time_sec);
+  return prediction;
 }
 
 /// @throws InputError for a document that is neither a table nor an answer

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "model/lognormal.h"
+#include "statistics/estimate.h"
 #include "statistics/quantiles.h"
 
 namespace perfpred {

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "model/kinds/features.h"
-#include "model/lognormal.h"
 #include "optime/layer_time.h"
 #include "optime/op_model_state.h"
+#include "statistics/estimate.h"
 
 namespace perfpred {
 namespace {
@@ -92,8 +92,7 @@ OpFitReport report_op_fit(const OpTimeModel& model, const std::vector<std::strin
     const OpModelState& state = OpModelAccess::state(model);
     for (const StepRow& row : read_step_tables(steps, devices).rows) {
       by_layers += state.measured.rates.count({row.machine.device, row.machine.precision});
-      const StepModel::Estimate estimate = state.steps.predict(row);
-      const Quantiles sec = quantiles_about(estimate.log_sec, estimate.half_width);
+      const Quantiles sec = state.steps.predict(row).quantiles();
       for (ScoredSteps* scored : {&fitted, &of_steps}) scored->add(static_cast<double>(row.batch), row.sec, sec);
     }
   }

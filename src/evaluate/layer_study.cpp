@@ -11,7 +11,7 @@
 #include <map>
 #include <numeric>
 
-#include "model/lognormal.h"
+#include "statistics/estimate.h"
 #include "statistics/quantiles.h"
 
 namespace perfpred {

@@ -62,11 +62,11 @@ void score(const StepModel& fitted, const StepRows& rows, const std::set<std::st
     model.probe(machine, probe);
     if (!probe.empty()) result.unscored["probe"] += probe.size();
     for (const StepRow* row : scored) {
-      const StepModel::Estimate estimate = model.predict(*row);
-      const double predicted = std::exp(estimate.log_sec);
-      result.all.add(row->sec, predicted, estimate.half_width);
-      result.by_gpu[row->gpu].add(row->sec, predicted, estimate.half_width);
-      result.steps.push_back({*row, predicted, estimate.half_width});
+      const Estimate estimate = model.predict(*row);
+      const double predicted = estimate.sec(), half_width = estimate.widths.total();
+      result.all.add(row->sec, predicted, half_width);
+      result.by_gpu[row->gpu].add(row->sec, predicted, half_width);
+      result.steps.push_back({*row, predicted, half_width});
     }
   }
 }

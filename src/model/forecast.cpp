@@ -219,20 +219,23 @@ Forecast forecast(const TimeRegressor& model, const Workload& asked, const JobTe
                                                           : std::shared_ptr<const ExecutedStep>();
   const ResolvedDevice device = model.devices().resolve(workload.device);
   JobVariants variants(model, device);
-  auto [prediction, breakdown, scaling] = variants.explain(workload);
-  const Unstated unstated(variants, workload, prediction, terms.unstated);
-  prediction.time_sec = unstated.widen(prediction.time_sec);
+  JobEstimate epoch = variants.explain(workload);
+  const Unstated unstated(variants, workload, epoch.time, terms.unstated);
+  epoch.time.widths.unstated = unstated.half_width();
   Forecast job;
-  job.prediction = prediction;
-  job.scaling = scaling;
-  job.narrow_by = unstated.narrow_by(prediction.time_sec);
-  job.step_sec = step_of(workload, job.prediction.time_sec,
-                         [&](const Workload& whole) { return unstated.widen(variants.predict(whole).time_sec); });
+  job.prediction = epoch.prediction();
+  job.scaling = epoch.scaling;
+  job.narrow_by = unstated.narrow_by(epoch.time.widths.total());
+  job.step_sec = step_of(workload, job.prediction.time_sec, [&](const Workload& whole) {
+    Estimate time = variants.estimate(whole).time;
+    time.widths.unstated = unstated.half_width();
+    return time.quantiles();
+  });
   for (const double q : terms.quantiles) {
     const double epoch_sec = quantile(job.prediction.time_sec, q);
     job.quantiles.push_back({q, quantile(job.step_sec, q), epoch_sec * terms.epochs + terms.startup_sec});
   }
-  job.breakdown = std::move(breakdown);
+  job.breakdown = std::move(epoch.time.parts);
   job.bound = bound_of(job.breakdown, job.prediction.time_sec.p50);
   if (workload.knows_epoch()) {
     add_totals(job, workload, terms);

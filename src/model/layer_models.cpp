@@ -10,8 +10,8 @@
 #include <array>
 #include <cmath>
 
-#include "model/lognormal.h"
 #include "optime/layers/layer_step.h"
+#include "statistics/estimate.h"
 #include "text/files.h"
 #include "text/json.h"
 #include "text/model_json.h"

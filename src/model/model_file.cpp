@@ -166,7 +166,8 @@ ModelState read_state(const nlohmann::json& json, std::string_view text, const D
       group.model = state.kind->load(json_object(part, "model"), rows, kind_on(group.example, devices));
     const auto lacks_model = [&](const auto& network) { return network.second.modelled && !group.model; };
     if (std::any_of(group.networks.begin(), group.networks.end(), lacks_model)) refuse_field("model", "there");
-    if (group.model && group.models(group.example)) (void)group.model->predict(group.example);  // if it can
+    if (group.model && group.models(group.example))
+      (void)group.model->estimate(group.example).quantiles();  // if it can
   }
   return state;
 }

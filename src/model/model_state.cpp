@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "model/lognormal.h"
+#include "statistics/estimate.h"
 #include "text/hash.h"
 #include "text/parse.h"
 #include "workload/workload_columns.h"
@@ -160,26 +160,23 @@ Route ModelState::route(const Workload& workload, const ResolvedDevice& device) 
   return {modelled, modelled->reason(workload)};
 }
 
-Prediction ModelState::finish(const Route& route, const Workload& workload, Quantiles quantiles) const {
-  quantiles = widened(quantiles, route.group->least_half_width(workload, route.reason));
-  const Provenance rests_on = !is_of_other_rows(route.reason)                 ? Provenance::runs
-                              : route.reason == DomainViolation::other_device ? Provenance::other_family
-                                                                              : Provenance::probe;
-  return {quantiles, route.reason, rests_on, model_id, training_set_id};
-}
-
-Prediction ModelState::finish(const Route& route, const OpRegression::Estimate& estimate) const {
-  const bool measured = !groups.empty() && !is_of_other_rows(route.reason);
-  Provenance rests_on = measured ? Provenance::runs : estimate.prior.time.provenance;
+JobEstimate ModelState::finish(const Route& route, const Workload& workload, Estimate estimate) const {
   DomainViolation reason = route.reason;
-  if (rests_on == Provenance::bytes) {
+  const bool is_of_others = is_of_other_rows(reason);
+  if (route.group != nullptr) {
+    estimate.widths.widen_to(route.group->least_half_width(workload, reason));
+    if (is_of_others)
+      estimate.rests_on = reason == DomainViolation::other_device ? Provenance::other_family : Provenance::probe;
+  } else if (!groups.empty() && !is_of_others) {
+    estimate.rests_on = Provenance::runs;
+  } else if (estimate.rests_on == Provenance::bytes) {
     reason = DomainViolation::unknown_op;
-  } else if (rests_on == Provenance::probe) {
-    reason = estimate.prior.time.in_layout ? DomainViolation::none : DomainViolation::other_layout;
-  } else if (!measured && groups.empty()) {
+  } else if (estimate.rests_on == Provenance::probe) {
+    reason = estimate.in_layout ? DomainViolation::none : DomainViolation::other_layout;
+  } else if (groups.empty()) {
     reason = DomainViolation::other_device;
   }
-  return {estimate.quantiles(), reason, rests_on, model_id, training_set_id};
+  return {std::move(estimate), reason, model_id, training_set_id};
 }
 
 }  // namespace perfpred

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/job_estimate.h"
 #include "model/ops/op_regression.h"
 #include "model/regressor_kind.h"
 
@@ -89,8 +90,8 @@ struct ModelState {
   /// @param device  what workload.device means
   /// @throws InputError for threads or a CUDA graph that a device without rows cannot have
   [[nodiscard]] Route route(const Workload& workload, const ResolvedDevice& device) const;
-  [[nodiscard]] Prediction finish(const Route& route, const Workload& workload, Quantiles quantiles) const;
-  [[nodiscard]] Prediction finish(const Route& route, const OpRegression::Estimate& estimate) const;
+  /// @param estimate  of who the route says answers
+  [[nodiscard]] JobEstimate finish(const Route& route, const Workload& workload, Estimate estimate) const;
 
  private:
   /// The group that agrees with the workload in the most important property; null if there is none.

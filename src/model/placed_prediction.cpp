@@ -11,8 +11,8 @@
 #include <cmath>
 #include <memory>
 
-#include "model/lognormal.h"
 #include "parallel/placed_step.h"
+#include "statistics/estimate.h"
 #include "step/epoch_steps.h"
 #include "step/kept_steps.h"
 #include "step/program.h"
@@ -133,32 +133,29 @@ Scaling scaling_of(const PlacedStep& step, double perfect_sec, std::int64_t devi
 
 }  // namespace
 
-ExplainedPrediction predict_placed(const Workload& workload, const Device& device, const DeviceCatalogue& devices,
-                                   const std::function<ExplainedPrediction(const Workload&, bool)>& rank,
-                                   bool explains) {
+JobEstimate predict_placed(const Workload& workload, const Device& device, const DeviceCatalogue& devices,
+                           const std::function<JobEstimate(const Workload&, bool)>& rank, bool explains) {
   check_timed(workload);
   const World world = world_of(workload);
   const Links links = links_of(workload, device, devices.links(), world.placement);
-  ExplainedPrediction answer = rank(rank_of(workload, 1), explains);
-  const double one_sec = answer.prediction.time_sec.p50;
+  JobEstimate answer = rank(rank_of(workload, 1), explains);
+  const double one_sec = answer.time.sec();
   const StepSec of_rank = step_sec(workload, [&](std::int64_t micro_batches) {
-    return micro_batches == 1 ? one_sec : rank(rank_of(workload, micro_batches), false).prediction.time_sec.p50;
+    return micro_batches == 1 ? one_sec : rank(rank_of(workload, micro_batches), false).time.sec();
   });
   const RankWork work = work_of(workload, device, world, of_rank);
   const PlacedStep step = placed_step(work, world, links, workload.cluster);
 
-  const Quantiles& alone = answer.prediction.time_sec;
-  const double width = std::hypot(half_width(alone), step.half_width);
   const EpochSteps steps = epoch_steps(workload);  // a last step of fewer samples takes as long as another
   const double count = steps.hide_the_last() ? steps.by_samples() : static_cast<double>(steps.full + (steps.rest > 0));
   const double epoch_sec = step.sec() * count;
-  const double share = step.compute / one_sec * epoch_sec / step.sec();
-  answer.prediction.time_sec = {epoch_sec * std::exp(-width), epoch_sec, epoch_sec * std::exp(width)};
+  answer.time.scale(std::log(step.compute / one_sec * count));
+  answer.time.log_sec = std::log(epoch_sec);
+  answer.time.widths.links = step.half_width;
   if (!explains) return answer;
 
-  for (TimeTerm& term : answer.breakdown) term.sec *= share;
   const auto add = [&](const char* what, double sec) {
-    if (sec > 0) answer.breakdown.push_back({what, sec * epoch_sec / step.sec()});
+    if (sec > 0) answer.time.parts.push_back({what, sec * count});
   };
   add("links", step.links);
   add("bubble", step.bubble);
@@ -167,7 +164,7 @@ ExplainedPrediction predict_placed(const Workload& workload, const Device& devic
   const StepSec of_replica = step_sec(workload, [&](std::int64_t micro_batches) {
     Workload replica = on_one_device(rank_of(workload, micro_batches));
     replica.train_images = samples_per_step(replica);
-    return rank(replica, false).prediction.time_sec.p50;
+    return rank(replica, false).time.sec();
   });
   const std::int64_t ranks = world.layout.devices() / world.layout.dp;
   const double batches =

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "catalogue/links.h"
-#include "model/unstated.h"
+#include "model/job_estimate.h"
 
 namespace perfpred {
 
@@ -15,8 +15,8 @@ namespace perfpred {
 /// @param devices  whose links it has
 /// @throws InputError as `rank` and world_of(), for a cluster that no table of links has, and for layouts that are not
 /// timed
-[[nodiscard]] ExplainedPrediction predict_placed(
-    const Workload& workload, const Device& device, const DeviceCatalogue& devices,
-    const std::function<ExplainedPrediction(const Workload& rank, bool explains)>& rank, bool explains);
+[[nodiscard]] JobEstimate predict_placed(const Workload& workload, const Device& device, const DeviceCatalogue& devices,
+                                         const std::function<JobEstimate(const Workload& rank, bool explains)>& rank,
+                                         bool explains);
 
 }  // namespace perfpred

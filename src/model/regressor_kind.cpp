@@ -10,7 +10,6 @@
 #include <array>
 #include <cmath>
 
-#include "model/lognormal.h"
 #include "text/parse.h"
 
 namespace perfpred {
@@ -34,17 +33,17 @@ void FitControl::check() const {
   if (stop.stop_requested()) throw Error("the fit was stopped");
 }
 
-void RegressorModel::predict(std::span<const Workload> workloads, std::span<Quantiles> out) const {
-  for (std::size_t i = 0; i < workloads.size(); ++i) out[i] = predict(workloads[i]);
+void RegressorModel::estimate(std::span<const Workload> workloads, std::span<Estimate> out) const {
+  for (std::size_t i = 0; i < workloads.size(); ++i) out[i] = estimate(workloads[i]);
 }
 
 JointNormal RegressorModel::joint(std::span<const Workload> workloads) const {
   const auto n = static_cast<Eigen::Index>(workloads.size());
   JointNormal joint{Eigen::VectorXd(n), Eigen::MatrixXd::Zero(n, n)};
   for (Eigen::Index i = 0; i < n; ++i) {
-    const Quantiles quantiles = predict(workloads[static_cast<std::size_t>(i)]);
-    joint.mean[i] = std::log(quantiles.p50);
-    const double deviation = log_deviation(quantiles);
+    const Estimate one = estimate(workloads[static_cast<std::size_t>(i)]);
+    joint.mean[i] = one.log_sec;
+    const double deviation = one.deviation();
     joint.covariance(i, i) = deviation * deviation;
     for (Eigen::Index j = 0; j < i; ++j) {
       if (workloads[static_cast<std::size_t>(i)] == workloads[static_cast<std::size_t>(j)]) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "model/file_rows.h"
+#include "statistics/estimate.h"
 
 namespace perfpred {
 
@@ -59,9 +60,9 @@ class RegressorModel {
  public:
   virtual ~RegressorModel() = default;
 
-  /// Quantiles of seconds per epoch.
-  [[nodiscard]] virtual Quantiles predict(const Workload& workload) const = 0;
-  virtual void predict(std::span<const Workload> workloads, std::span<Quantiles> out) const;
+  /// An epoch, without parts.
+  [[nodiscard]] virtual Estimate estimate(const Workload& workload) const = 0;
+  virtual void estimate(std::span<const Workload> workloads, std::span<Estimate> out) const;
   [[nodiscard]] virtual JointNormal joint(std::span<const Workload> workloads) const;
   [[nodiscard]] virtual std::vector<TimeTerm> breakdown(const Workload& workload) const;
 

@@ -15,13 +15,13 @@
 #include <utility>
 #include <variant>
 
-#include "model/lognormal.h"
 #include "model/model_state.h"
 #include "model/placed_prediction.h"
 #include "model/training_rows.h"
 #include "model/unstated.h"
 #include "optime/op_model_state.h"
 #include "optime/standard_ops.h"
+#include "statistics/estimate.h"
 #include "text/files.h"
 #include "text/hash.h"
 #include "text/json.h"
@@ -294,8 +294,8 @@ struct TimeRegressor::Impl {
   /// @param known     what the workload's device means; without one it is looked up where no runs answer
   /// @param steps     those that were predicted on that device, to which new ones are added
   /// @param explains  whether it says the parts, too
-  [[nodiscard]] ExplainedPrediction predict(const Workload& workload, const std::optional<ResolvedDevice>& known,
-                                            PredictedSteps& steps, bool explains) const;
+  [[nodiscard]] JobEstimate estimate(const Workload& workload, const std::optional<ResolvedDevice>& known,
+                                     PredictedSteps& steps, bool explains) const;
 
   /// @param given  to which the op model's own devices are added
   Impl(std::unique_ptr<const ModelState> first, const DeviceCatalogue& given)
@@ -379,36 +379,30 @@ TimeRegressor TimeRegressor::from_text(std::string_view text, const DeviceCatalo
 }
 
 Prediction TimeRegressor::predict(const Workload& workload) const {
-  Prediction prediction = JobVariants(*this).predict(workload);
+  Prediction prediction = JobVariants(*this).estimate(workload).prediction();
   prediction.time_sec = of_known_epoch(workload, prediction.time_sec);
   return prediction;
 }
 
 std::vector<TimeTerm> TimeRegressor::breakdown(const Workload& workload) const {
-  std::vector<TimeTerm> terms = JobVariants(*this).explain(workload).breakdown;
+  std::vector<TimeTerm> terms = JobVariants(*this).explain(workload).time.parts;
   if (workload.knows_epoch()) return terms;
   for (TimeTerm& term : terms) term.sec = std::numeric_limits<double>::quiet_NaN();
   return terms;
 }
 
-ExplainedPrediction TimeRegressor::Impl::predict(const Workload& workload, const std::optional<ResolvedDevice>& known,
-                                                 PredictedSteps& steps, bool explains) const {
+JobEstimate TimeRegressor::Impl::estimate(const Workload& workload, const std::optional<ResolvedDevice>& known,
+                                          PredictedSteps& steps, bool explains) const {
   check(workload, known ? &*known : nullptr);
   const auto from = state.read();
   const auto alone = [&](const Workload& rank, const std::optional<ResolvedDevice>& on, bool explains_rank) {
     const auto own = from->own_route(rank);
     const ResolvedDevice device = own ? ResolvedDevice{} : on ? *on : device_of(rank);
     const Route route = own ? *own : from->route(rank, device);
-    ExplainedPrediction answer;
-    if (route.group == nullptr) {
-      const OpRegression::Estimate estimate = from->ops->estimate(rank, device, &steps);
-      if (explains_rank) answer.breakdown = breakdown_of(estimate.prior, std::exp(estimate.log_sec));
-      answer.prediction = from->finish(route, estimate);
-    } else {
-      if (explains_rank) answer.breakdown = route.group->model->breakdown(rank);
-      answer.prediction = from->finish(route, rank, route.group->model->predict(rank));
-    }
-    return answer;
+    Estimate time =
+        route.group != nullptr ? route.group->model->estimate(rank) : from->ops->estimate(rank, device, &steps);
+    if (explains_rank && route.group != nullptr) time.parts = route.group->model->breakdown(rank);
+    return from->finish(route, rank, std::move(time));
   };
   if (has_usual_world(workload)) return alone(workload, known, explains);
   if (is_on_one_device(workload)) return alone(on_one_device(workload), known, explains);
@@ -417,12 +411,12 @@ ExplainedPrediction TimeRegressor::Impl::predict(const Workload& workload, const
   return predict_placed(workload, device.known(), devices, of_rank, explains);
 }
 
-Prediction JobVariants::predict(const Workload& variant) {
-  return model_.impl_->predict(variant, device_, steps_, false).prediction;
+JobEstimate JobVariants::estimate(const Workload& variant) {
+  return model_.impl_->estimate(variant, device_, steps_, false);
 }
 
-ExplainedPrediction JobVariants::explain(const Workload& variant) {
-  return model_.impl_->predict(variant, device_, steps_, true);
+JobEstimate JobVariants::explain(const Workload& variant) {
+  return model_.impl_->estimate(variant, device_, steps_, true);
 }
 
 namespace {
@@ -457,17 +451,19 @@ void JobVariants::predict_all(const TimeRegressor& model, std::span<const Worklo
       routes[i] = has_usual_world(workloads[i]) ? impl.route(*state, workloads[i]) : Route{};
     });
   }
-  std::vector<Quantiles> quantiles;
+  std::vector<Estimate> estimates;
+  const auto finish = [&](std::size_t i, Estimate estimate) {
+    predictions[i] = state->finish(*routes[i], workloads[i], std::move(estimate)).prediction();
+  };
   const auto predict_one = [&](std::size_t i) {
     const Workload& one = workloads[i];
     const Group* group = routes[i]->group;
     if (!has_usual_world(one)) {
       PredictedSteps steps;
-      predictions[i] = impl.predict(one, std::nullopt, steps, false).prediction;
-      return;
+      predictions[i] = impl.estimate(one, std::nullopt, steps, false).prediction();
+    } else {
+      finish(i, group != nullptr ? group->model->estimate(one) : state->ops->estimate(one, impl.device_of(one)));
     }
-    predictions[i] = group == nullptr ? state->finish(*routes[i], state->ops->estimate(one, impl.device_of(one)))
-                                      : state->finish(*routes[i], one, group->model->predict(one));
   };
   for (std::size_t begin = 0; begin < workloads.size();) {  // neighbours of one group go to its model together
     const Group* group = routes[begin] ? routes[begin]->group : nullptr;
@@ -475,8 +471,8 @@ void JobVariants::predict_all(const TimeRegressor& model, std::span<const Worklo
     bool together = group != nullptr;
     if (together) {
       try {
-        quantiles.resize(end - begin);
-        group->model->predict(workloads.subspan(begin, end - begin), quantiles);
+        estimates.resize(end - begin);
+        group->model->estimate(workloads.subspan(begin, end - begin), estimates);
       } catch (const std::exception&) {  // which one?
         together = false;
       }
@@ -485,7 +481,7 @@ void JobVariants::predict_all(const TimeRegressor& model, std::span<const Worklo
       if (!routes[i]) continue;
       attempt(i, [&] {
         if (together) {
-          predictions[i] = state->finish(*routes[i], workloads[i], quantiles[i - begin]);
+          finish(i, std::move(estimates[i - begin]));
         } else {
           predict_one(i);
         }

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "model/lognormal.h"
+#include "statistics/estimate.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -28,8 +28,8 @@ constexpr std::array<Guess, 4> guesses = {{{"layout", "nchw", "nhwc"},
                                            {"loader", "none", "included"}}};
 
 /// Those of the fields that a workload has its usual values of, and may have others.
-std::vector<Guess> guesses_of(const Workload& workload, const Prediction& stated, std::span<const std::string> fields) {
-  if (stated.provenance == Provenance::runs || is_captured_step(workload.network)) return {};
+std::vector<Guess> guesses_of(const Workload& workload, Provenance rests_on, std::span<const std::string> fields) {
+  if (rests_on == Provenance::runs || is_captured_step(workload.network)) return {};
   std::vector<Guess> made;
   for (const Guess& guess : guesses) {
     if (std::find(fields.begin(), fields.end(), guess.field) == fields.end()) continue;
@@ -44,7 +44,7 @@ std::vector<Guess> guesses_of(const Workload& workload, const Prediction& stated
 }
 
 Quantiles with_half_width(const Quantiles& stated, double width) {
-  return width == 0 ? stated : widened(stated, std::hypot(half_width(stated), width));
+  return width == 0 ? stated : quantiles_about(std::log(stated.p50), std::hypot(half_width(stated), width));
 }
 
 }  // namespace
@@ -54,11 +54,11 @@ Quantiles of_known_epoch(const Workload& workload, const Quantiles& sec) {
   return workload.knows_epoch() ? sec : Quantiles{none, none, none};
 }
 
-Unstated::Unstated(JobVariants& variants, const Workload& workload, const Prediction& stated,
+Unstated::Unstated(JobVariants& variants, const Workload& workload, const Estimate& stated,
                    std::span<const std::string> fields) {
-  for (const auto& [field, usual, other] : guesses_of(workload, stated, fields)) {
-    const double sec = variants.predict(with_field(workload, field, other)).time_sec.p50;
-    const double width = half_width_of_guess * std::abs(std::log(sec / stated.time_sec.p50));
+  for (const auto& [field, usual, other] : guesses_of(workload, stated.rests_on, fields)) {
+    const double log_sec = variants.estimate(with_field(workload, field, other)).time.log_sec;
+    const double width = half_width_of_guess * std::abs(log_sec - stated.log_sec);
     if (width > least_width) widths_.emplace_back(field, width);
   }
   std::sort(widths_.begin(), widths_.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
@@ -70,15 +70,13 @@ double Unstated::half_width() const {
   return std::sqrt(squares);
 }
 
-Quantiles Unstated::widen(const Quantiles& stated) const { return with_half_width(stated, half_width()); }
-
-std::vector<Narrowing> Unstated::narrow_by(const Quantiles& answer) const {
+std::vector<Narrowing> Unstated::narrow_by(double total) const {
   constexpr std::size_t most = 2;
   constexpr double least_gain = 0.98;  // of the width: what gains less is not worth asking for
   std::vector<Narrowing> fields;
   for (const auto& [field, width] : widths_) {
-    const double all = perfpred::half_width(answer), narrowed = std::sqrt(std::max(0.0, all * all - width * width));
-    if (fields.size() == most || narrowed > least_gain * all) break;
+    const double narrowed = std::sqrt(std::max(0.0, total * total - width * width));
+    if (fields.size() == most || narrowed > least_gain * total) break;
     fields.push_back({std::string(field), narrowed});
   }
   return fields;
@@ -86,7 +84,7 @@ std::vector<Narrowing> Unstated::narrow_by(const Quantiles& answer) const {
 
 Quantiles ManyUnstated::widen(const Workload& workload, const Prediction& stated, std::span<const std::string> fields) {
   std::vector<std::string> guessed;
-  for (const Guess& guess : guesses_of(workload, stated, fields)) guessed.emplace_back(guess.field);
+  for (const Guess& guess : guesses_of(workload, stated.provenance, fields)) guessed.emplace_back(guess.field);
   if (guessed.empty()) return stated.time_sec;
   const auto below = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(workload.batch_size)));
   const double of_below = half_width(workload, below, guessed);
@@ -110,7 +108,7 @@ double ManyUnstated::half_width(Workload workload, std::int64_t batch_size, std:
     if (const auto found = half_widths_.find(key); found != half_widths_.end()) return found->second;
   }
   JobVariants variants(model_);
-  const double width = Unstated(variants, workload, variants.predict(workload), fields).half_width();
+  const double width = Unstated(variants, workload, variants.estimate(workload).time, fields).half_width();
   const std::lock_guard lock(mutex_);
   return half_widths_.emplace(std::move(key), width).first->second;
 }

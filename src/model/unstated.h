@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/job_estimate.h"
 #include "model/ops/op_prior.h"
 
 namespace perfpred {
@@ -22,23 +23,15 @@ namespace perfpred {
 /// Seconds of an epoch; NaN where the workload does not know it.
 [[nodiscard]] Quantiles of_known_epoch(const Workload& workload, const Quantiles& sec);
 
-/// A prediction and its parts by cause, TimeRegressor::breakdown().
-struct ExplainedPrediction {
-  Prediction prediction;
-  std::vector<TimeTerm> breakdown;
-  std::optional<Scaling> scaling = {};  ///< of a job on several devices
-};
-
-/// Asks a model for one job and variants of it on its device; what their steps share is predicted once. Seconds are
-/// those of the samples that a workload's key has, whether or not it knows its epoch.
+/// Asks a model for one job and variants of it on its device; what their steps share is predicted once.
 class JobVariants {
  public:
   /// @param device  what the job's device means to the model; without one it is looked up where no runs answer
   explicit JobVariants(const TimeRegressor& model, std::optional<ResolvedDevice> device = {})
       : model_(model), device_(std::move(device)) {}
 
-  [[nodiscard]] Prediction predict(const Workload& variant);
-  [[nodiscard]] ExplainedPrediction explain(const Workload& variant);
+  [[nodiscard]] JobEstimate estimate(const Workload& variant);
+  [[nodiscard]] JobEstimate explain(const Workload& variant);  ///< with its parts, TimeRegressor::breakdown()
 
   /// TimeRegressor::predict() of many workloads; of one that has no prediction `refused` gets the place, while its
   /// exception is handled.
@@ -54,16 +47,14 @@ class JobVariants {
 /// What the fields of a job that nobody stated may be worth (JobTerms::unstated), and which of them are worth most.
 class Unstated {
  public:
-  /// @param stated  the job's prediction
-  Unstated(JobVariants& variants, const Workload& workload, const Prediction& stated,
+  /// @param stated  of the job
+  Unstated(JobVariants& variants, const Workload& workload, const Estimate& stated,
            std::span<const std::string> fields);
 
   /// Of the logarithm of time, 90 %.
   [[nodiscard]] double half_width() const;
-  /// An interval that also holds what the fields may be worth.
-  [[nodiscard]] Quantiles widen(const Quantiles& stated) const;
-  /// @param answer  what widen() gave
-  [[nodiscard]] std::vector<Narrowing> narrow_by(const Quantiles& answer) const;
+  /// @param total  of the job's interval, these included
+  [[nodiscard]] std::vector<Narrowing> narrow_by(double total) const;
 
  private:
   std::vector<std::pair<std::string_view, double>> widths_;  // half widths, the widest first

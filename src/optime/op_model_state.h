@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "optime/kernel_model.h"
@@ -12,6 +13,7 @@
 #include "optime/step_conditions.h"
 #include "optime/step_kernels.h"
 #include "optime/step_model.h"
+#include "statistics/estimate.h"
 
 namespace perfpred {
 
@@ -36,8 +38,12 @@ struct StepQuestion {
   NetworkKey network;  ///< what its steps elsewhere took is used
 };
 
+/// Parts of a step's time that are no operator.
+inline constexpr std::string_view host_part = "host", other_part = "other operators";
+
 struct StepAnswer {
-  StepTime time;
+  Estimate time;      ///< its parts: the wait for the host, the ten operators that take longest, and the others
+  StepClocks clocks;  ///< of the median
   /// Change of the logarithm of the seconds by one standard deviation of each of the machine's effects, as far as they
   /// are not known.
   MachineEffects slopes;
@@ -53,9 +59,6 @@ struct OpModelAccess {
   [[nodiscard]] static OpTimeModel model(OpModelState state);
   [[nodiscard]] static StepAnswer predict(const OpTimeModel& model, const StepQuestion& asked);
 };
-
-/// Multiplies every time by the factor.
-void scale(StepTime& time, double factor);
 
 /// Reads a model file; empty: the standard model. @throws InputError if it cannot be read, ModelError naming the field
 [[nodiscard]] OpModelState load_op_model(const std::string& path);

@@ -54,11 +54,6 @@ void leave_waiting_to_steps(LayerGroups& table, const StepModel& steps) {
 
 }  // namespace
 
-void scale(StepTime& time, double factor) {
-  for (double* sec : {&time.sec.p05, &time.sec.p50, &time.sec.p95, &time.device_sec, &time.host_sec}) *sec *= factor;
-  for (TimeTerm& term : time.costliest) term.sec *= factor;
-}
-
 OpTimeModel OpTimeModel::fit(const std::string& ops_dir, const std::vector<std::string>& steps,
                              const std::string& layers, const DeviceCatalogue& devices) {
   OpModelState state;
@@ -117,7 +112,11 @@ OpTimeModel OpTimeModel::load(const std::string& path) {
 void OpTimeModel::save(const std::string& path) const { write_file(path, dumped(to_json(impl_->state)) + "\n"); }
 
 StepTime OpTimeModel::predict(const OpGraph& step, const Device& device, Precision precision, bool cuda_graph) const {
-  return OpModelAccess::predict(*this, {execute(step, device.kind), device, precision, cuda_graph, {}, {}}).time;
+  StepAnswer answer =
+      OpModelAccess::predict(*this, {execute(step, device.kind), device, precision, cuda_graph, {}, {}});
+  std::erase_if(answer.time.parts, [](const TimeTerm& part) { return part.op == host_part || part.op == other_part; });
+  return {answer.time.quantiles(), answer.time.rests_on,         answer.clocks.device_sec,
+          answer.clocks.host_sec,  std::move(answer.time.parts), answer.time.in_layout};
 }
 
 StepAnswer OpModelAccess::predict(const OpTimeModel& model, const StepQuestion& asked) {
@@ -127,7 +126,7 @@ StepAnswer OpModelAccess::predict(const OpTimeModel& model, const StepQuestion& 
   StepQuestion single = asked;
   single.precision = Precision::fp32;
   StepAnswer other = predict_step(*model.impl_, single);
-  return other.time.sec.p50 < answer.time.sec.p50 ? other : answer;
+  return other.time.log_sec < answer.time.log_sec ? other : answer;
 }
 
 LayerTime predict_layer(const OpTimeModel& model, const LayerCase& layer, const Device& device) {

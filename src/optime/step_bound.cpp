@@ -9,8 +9,8 @@ namespace perfpred {
 
 Bound step_bound(const OpTimeModel& model, const StepLimits& limits, const ExecutedStep& step, const Device& device,
                  Precision precision) {
-  const StepTime time = OpModelAccess::predict(model, {step, device, precision, false, {}, {}}).time;
-  return is_launch_bound(time.sec.p50 - time.device_sec, time.sec.p50) ? Bound::launch : limits.bound;
+  const StepClocks clocks = OpModelAccess::predict(model, {step, device, precision, false, {}, {}}).clocks;
+  return is_launch_bound(clocks.total_sec - clocks.device_sec, clocks.total_sec) ? Bound::launch : limits.bound;
 }
 
 }  // namespace perfpred

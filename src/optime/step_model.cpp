@@ -441,13 +441,11 @@ KnownNetwork StepModel::known(const NetworkKey& network, const ArithmeticKey& ar
   return {0, network_width};
 }
 
-StepModel::Estimate StepModel::predict(const StepRow& row) const {
+Estimate StepModel::predict(const StepRow& row) const {
   const KnownNetwork of_network = known(row.network, row.arithmetic);
-  Estimate estimate;
-  estimate.log_sec = log_step(row) + of_network.log_factor;
   const double of_machine = is_pure(row.machine) ? pure_width : machine_width;
-  estimate.half_width = std::hypot(of_network.width, machines.count(row.machine) != 0 ? 0 : of_machine);
-  return estimate;
+  return {log_step(row) + of_network.log_factor,
+          {.model = std::hypot(of_network.width, machines.count(row.machine) != 0 ? 0 : of_machine)}};
 }
 
 }  // namespace perfpred

@@ -10,6 +10,7 @@
 #include "catalogue/device_table.h"
 #include "optime/step_formula.h"
 #include "optime/step_keys.h"
+#include "statistics/estimate.h"
 
 namespace perfpred {
 
@@ -83,9 +84,6 @@ class StepModel {
   void probe(const MachineKey& machine, const std::vector<const StepRow*>& rows,
              std::optional<double> host_sec = std::nullopt);
 
-  struct Estimate {
-    double log_sec = 0, half_width = 0;
-  };
   [[nodiscard]] Estimate predict(const StepRow& row) const;
 
   [[nodiscard]] MachineEffects effects_of(const MachineKey& machine) const;

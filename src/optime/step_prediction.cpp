@@ -315,9 +315,9 @@ struct TimedStep {
   StepClocks clocks;
 };
 
-/// Half width of the 90 % interval of the step's log time. Errors of one device's kernels go together; the host's are a
-/// factor of two, or what the hosts that the device may have differ by.
-double half_width(const OpGraph& step, const TimedStep& timed, const std::vector<StepKernel>& kernels) {
+/// Of the step's log time. Errors of one device's kernels go together; the host's are a factor of two, or what the
+/// hosts that the device may have differ by.
+Widths widths_of(const OpGraph& step, const TimedStep& timed, const std::vector<StepKernel>& kernels) {
   const Rates& rates = timed.rates;
   const KernelTimes& times = timed.times;
   const StepClocks& clocks = timed.clocks;
@@ -332,7 +332,8 @@ double half_width(const OpGraph& step, const TimedStep& timed, const std::vector
   }
   const double of_kernels = std::inner_product(times.sec.begin(), times.sec.end(), times.width.begin(), 0.0);
   const double kernels_sec = std::accumulate(times.sec.begin(), times.sec.end(), 0.0);
-  return std::hypot(kernels_sec > 0 ? on_device * of_kernels / kernels_sec : 0, host_width, label_noise);
+  return {.model = std::hypot(kernels_sec > 0 ? on_device * of_kernels / kernels_sec : 0, label_noise),
+          .host = host_width};
 }
 
 /// The worst provenance among the kernels that take most of the time.
@@ -349,9 +350,10 @@ Provenance provenance_of(const Rates& rates, const StepClocks& clocks, const Ker
   return worst;
 }
 
-/// The operators that take longest, the longest first.
-std::vector<TimeTerm> costliest(const OpGraph& step, const std::vector<StepKernel>& kernels, const KernelTimes& times,
-                                const std::vector<std::size_t>& longest_first) {
+/// The wait for the host, the operators that take longest, the longest first, and the others.
+std::vector<TimeTerm> parts_of(const OpGraph& step, const std::vector<StepKernel>& kernels, const TimedStep& timed,
+                               const std::vector<std::size_t>& longest_first) {
+  const auto& [rates, times, clocks] = timed;
   std::vector<TimeTerm> terms;
   for (const std::size_t i : longest_first) {
     const std::string_view name = step.name(step.ops()[kernels[i].op]);
@@ -361,6 +363,12 @@ std::vector<TimeTerm> costliest(const OpGraph& step, const std::vector<StepKerne
   }
   std::sort(terms.begin(), terms.end(), [](const TimeTerm& a, const TimeTerm& b) { return a.sec > b.sec; });
   if (terms.size() > shown_ops) terms.resize(shown_ops);
+  const double waiting = clocks.total_sec - clocks.device_sec;
+  if (waiting > 0) terms.insert(terms.begin(), {std::string(host_part), waiting});
+  double rest = clocks.total_sec;
+  for (const TimeTerm& term : terms) rest -= term.sec;
+  constexpr double rounding = 1e-9;
+  if (rest > rounding * clocks.total_sec) terms.push_back({std::string(other_part), rest});
   return terms;
 }
 
@@ -436,14 +444,14 @@ KernelPart part_of(const OpGraph& step, const KernelPart& whole, const Wanted& w
   return part;
 }
 
-Quantiles about(double sec, double width) { return {sec * std::exp(-width), sec, sec * std::exp(width)}; }
-
 /// Without the fixed time of a step. @returns nothing if there are no kernels
 std::optional<Quantiles> seconds_of(const OpGraph& step, const KernelPart& part) {
   if (part.kernels.empty()) return std::nullopt;
   const Rates& rates = part.timed.rates;
   const double fixed = rates.one_clock() ? 0 : rates.formula(rates.machine.effects.host).clocks({}, {}).total_sec;
-  return about(part.timed.clocks.total_sec - fixed, half_width(step, part.timed, part.kernels));
+  const double sec = std::max(0.0, part.timed.clocks.total_sec - fixed);
+  const Estimate estimate{std::log(sec), widths_of(step, part.timed, part.kernels)};
+  return estimate.quantiles();
 }
 
 }  // namespace
@@ -457,14 +465,12 @@ StepAnswer predict_step(const LearnedModel& model, const StepQuestion& asked) {
   const auto& [rates, times, clocks] = here;
   const std::vector<std::size_t> longest_first = by_length(times);
   StepAnswer answer;
-  StepTime& time = answer.time;
-  time.sec = about(clocks.total_sec, half_width(step, here, kernels));
-  time.device_sec = clocks.device_sec;
-  time.host_sec = clocks.host_sec;
-  time.in_layout = rates.machine.in_layout;
-  time.provenance = provenance_of(rates, clocks, times, longest_first);
-  time.costliest = costliest(step, kernels, times, longest_first);
-  scale(time, std::exp(rates.log_factor) * in_order(model, asked, kernels, here) / clocks.total_sec);
+  answer.time = {std::log(clocks.total_sec), widths_of(step, here, kernels),
+                 provenance_of(rates, clocks, times, longest_first), rates.machine.in_layout,
+                 parts_of(step, kernels, here, longest_first)};
+  const double factor = std::exp(rates.log_factor) * in_order(model, asked, kernels, here) / clocks.total_sec;
+  answer.time.scale(std::log(factor));
+  answer.clocks = {factor * clocks.total_sec, factor * clocks.device_sec, factor * clocks.host_sec};
   answer.slopes = slopes_of(rates, rates.formula(rates.machine.effects.host), kernels, times);
   answer.kernels = std::move(kernels);
   return answer;

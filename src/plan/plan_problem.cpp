@@ -14,8 +14,8 @@
 
 #include "aggregate/figures.h"
 #include "catalogue/device_table.h"
-#include "model/lognormal.h"
 #include "plan/assignment.h"
+#include "statistics/estimate.h"
 #include "workload/workload_columns.h"
 #include "workload/world.h"
 

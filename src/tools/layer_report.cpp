@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "catalogue/device_table.h"
-#include "model/lognormal.h"
+#include "statistics/estimate.h"
 #include "text/csv.h"
 #include "text/files.h"
 #include "text/json.h"

@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "model/lognormal.h"
+#include "statistics/estimate.h"
 #include "tools/markdown.h"
 #include "workload/workload_labels.h"
 

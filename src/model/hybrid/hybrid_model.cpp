@@ -9,9 +9,9 @@
 #include <cmath>
 
 #include "model/hybrid/step_shape.h"
-#include "model/lognormal.h"
 #include "model/nearest_rows.h"
 #include "statistics/confidence.h"
+#include "statistics/estimate.h"
 
 namespace perfpred {
 namespace {
@@ -97,18 +97,18 @@ void HybridModel::prepare() {
 
 // ---- prediction
 
-Quantiles HybridModel::predict(const Workload& workload) const {
-  return quantiles(estimate(StepShape(workload, device), workload.batch_size));
+Estimate HybridModel::estimate(const Workload& workload) const {
+  return calibrated(evidence(StepShape(workload, device), workload.batch_size));
 }
 
-void HybridModel::predict(std::span<const Workload> workloads, std::span<Quantiles> out) const {
+void HybridModel::estimate(std::span<const Workload> workloads, std::span<Estimate> out) const {
   for (std::size_t begin = 0; begin < workloads.size(); begin += block_columns) {
     const Asked asked = ask(workloads.subspan(begin, std::min(workloads.size() - begin, block_columns)));
     const std::vector<ResidualPosterior::At> residuals = posterior_.at(asked.places);
     for (std::size_t i = 0; i < residuals.size(); ++i) {
       const auto row = static_cast<Eigen::Index>(i);
-      out[begin + i] = quantiles(combine(asked.physics[i], residuals[i], asked.places(row, PlaceInput::depth),
-                                         asked.places(row, PlaceInput::log2_width)));
+      out[begin + i] = calibrated(combine(asked.physics[i], residuals[i], asked.places(row, PlaceInput::depth),
+                                          asked.places(row, PlaceInput::log2_width)));
     }
   }
 }
@@ -122,10 +122,10 @@ JointNormal HybridModel::joint(std::span<const Workload> workloads) const {
   Eigen::VectorXd factor(count);
   for (Eigen::Index i = 0; i < count; ++i) {
     const double process = std::max(joint.covariance(i, i), 1e-12);
-    const Estimate estimate = combine(asked.physics[static_cast<std::size_t>(i)], {residuals.corrections[i], process},
-                                      asked.places(i, PlaceInput::depth), asked.places(i, PlaceInput::log2_width));
-    joint.mean[i] = estimate.mean;
-    const double deviation = std::min(quantile(estimate) / z90 * std::sqrt(latent(estimate)), traffic_deviation);
+    const Evidence of_one = combine(asked.physics[static_cast<std::size_t>(i)], {residuals.corrections[i], process},
+                                    asked.places(i, PlaceInput::depth), asked.places(i, PlaceInput::log2_width));
+    joint.mean[i] = of_one.mean;
+    const double deviation = std::min(quantile(of_one) / z90 * std::sqrt(latent(of_one)), traffic_deviation);
     factor[i] = deviation / std::sqrt(process);
     joint.covariance(i, i) = process;
   }
@@ -136,7 +136,7 @@ JointNormal HybridModel::joint(std::span<const Workload> workloads) const {
 std::vector<TimeTerm> HybridModel::breakdown(const Workload& workload) const {
   const StepShape shape(workload, device);
   const EpochTime time = epoch_time(physics.costs, shape);
-  const double predicted = quantiles(estimate(shape, workload.batch_size)).p50;
+  const double predicted = calibrated(evidence(shape, workload.batch_size)).quantiles().p50;
   return {{"input", time.input},   {"launch", time.launch},   {"compute", time.compute},
           {"memory", time.memory}, {"weights", time.weights}, {"residual", predicted - time.total()}};
 }
@@ -153,43 +153,38 @@ HybridModel::Asked HybridModel::ask(std::span<const Workload> workloads) const {
   return asked;
 }
 
-HybridModel::Estimate HybridModel::estimate(const StepShape& shape, std::int64_t batch_size) const {
+HybridModel::Evidence HybridModel::evidence(const StepShape& shape, std::int64_t batch_size) const {
   const Place place = shape.place(batch_size);
   return combine(physics.view(shape), posterior_.at(place), place[PlaceInput::depth], place[PlaceInput::log2_width]);
 }
 
-HybridModel::Estimate HybridModel::combine(const PhysicsView& view, const ResidualPosterior::At& residual, double depth,
+HybridModel::Evidence HybridModel::combine(const PhysicsView& view, const ResidualPosterior::At& residual, double depth,
                                            double width) const {
-  Estimate estimate;
-  estimate.mean = view.log_time + residual.correction;
-  estimate.process = residual.variance;
-  estimate.unseen = view.unseen;
-  estimate.new_depth = is_new(depths_, depth);
-  estimate.new_width = is_new(widths_, width);
-  return estimate;
+  return {view.log_time + residual.correction, residual.variance, view.unseen, is_new(depths_, depth),
+          is_new(widths_, width)};
 }
 
-double HybridModel::latent(const Estimate& estimate) const {
-  return calibration.latent(kernel.amplitude2(), share(estimate)) + estimate.unseen;
+double HybridModel::latent(const Evidence& evidence) const {
+  return calibration.latent(kernel.amplitude2(), share(evidence)) + evidence.unseen;
 }
 
-double HybridModel::share(const Estimate& estimate) const { return estimate.process / kernel.amplitude2(); }
+double HybridModel::share(const Evidence& evidence) const { return evidence.process / kernel.amplitude2(); }
 
-double HybridModel::quantile(const Estimate& estimate) const {
-  return calibration.quantile(share(estimate), estimate.new_depth, estimate.new_width);
+double HybridModel::quantile(const Evidence& evidence) const {
+  return calibration.quantile(share(evidence), evidence.new_depth, evidence.new_width);
 }
 
-double HybridModel::half_width(const Estimate& estimate) const {
-  return std::min(quantile(estimate) * std::sqrt(kernel.noise2() + latent(estimate)), widest);
+double HybridModel::half_width(const Evidence& evidence) const {
+  return std::min(quantile(evidence) * std::sqrt(kernel.noise2() + latent(evidence)), widest);
 }
 
-Quantiles HybridModel::quantiles(const Estimate& estimate) const {
-  return quantiles_about(estimate.mean, half_width(estimate));
+Estimate HybridModel::calibrated(const Evidence& evidence) const {
+  return {evidence.mean, {.model = half_width(evidence)}};
 }
 
 // ---- learning
 
-std::optional<std::string> HybridModel::outlier(const HybridRow& row, const Estimate& expected, double stated) const {
+std::optional<std::string> HybridModel::outlier(const HybridRow& row, const Evidence& expected, double stated) const {
   const double deviation =
       std::max(std::sqrt(expected.process + kernel.noise2() * row.noise), std::max(stated, half_width(expected)) / z90);
   const double away = (row.log_time - expected.mean) / deviation;
@@ -209,7 +204,7 @@ LearnResult HybridModel::learn(std::span<const AggregateRow> measured, std::span
       const StepShape shape(one.workload, device);
       HybridRow row = hybrid_row(one, shape, usual_noise);
       row.log_physics = physics.view(shape).log_time;
-      reason = outlier(row, estimate(shape, one.workload.batch_size), stated[i]);
+      reason = outlier(row, evidence(shape, one.workload.batch_size), stated[i]);
       if (reason) continue;
       changed = true;
       const auto known = std::find_if(model->rows.begin(), model->rows.end(),

@@ -67,9 +67,9 @@ class HybridModel final : public RegressorModel {
   /// Computes the private members from the public ones. @throws ModelError as ResidualPosterior
   void prepare();
 
-  using RegressorModel::predict;
-  [[nodiscard]] Quantiles predict(const Workload& workload) const override;
-  void predict(std::span<const Workload> workloads, std::span<Quantiles> out) const override;
+  using RegressorModel::estimate;
+  [[nodiscard]] Estimate estimate(const Workload& workload) const override;
+  void estimate(std::span<const Workload> workloads, std::span<Estimate> out) const override;
   [[nodiscard]] JointNormal joint(std::span<const Workload> workloads) const override;
   [[nodiscard]] std::vector<TimeTerm> breakdown(const Workload& workload) const override;
   [[nodiscard]] LearnResult learn(std::span<const AggregateRow> measured,
@@ -78,8 +78,8 @@ class HybridModel final : public RegressorModel {
   [[nodiscard]] nlohmann::json to_json(const FileRows& file) const override;
 
  private:
-  /// The median in log seconds and its uncertainty, as variances.
-  struct Estimate {
+  /// What the process and the cost model say of a workload: the median in log seconds, and variances about it.
+  struct Evidence {
     double mean = 0;
     double process = 0;
     double unseen = 0;
@@ -96,18 +96,18 @@ class HybridModel final : public RegressorModel {
   ResidualPosterior posterior_;
 
   /// Why a measured row is an outlier; nothing if it is not. @param stated  see learn()
-  [[nodiscard]] std::optional<std::string> outlier(const HybridRow& row, const Estimate& expected, double stated) const;
+  [[nodiscard]] std::optional<std::string> outlier(const HybridRow& row, const Evidence& expected, double stated) const;
   std::vector<std::string> forget_redundant_rows();
 
   [[nodiscard]] Asked ask(std::span<const Workload> workloads) const;
-  [[nodiscard]] Estimate estimate(const StepShape& shape, std::int64_t batch_size) const;
-  [[nodiscard]] Estimate combine(const PhysicsView& view, const ResidualPosterior::At& residual, double depth,
+  [[nodiscard]] Evidence evidence(const StepShape& shape, std::int64_t batch_size) const;
+  [[nodiscard]] Evidence combine(const PhysicsView& view, const ResidualPosterior::At& residual, double depth,
                                  double width) const;
-  [[nodiscard]] double latent(const Estimate& estimate) const;
-  [[nodiscard]] double share(const Estimate& estimate) const;
-  [[nodiscard]] double quantile(const Estimate& estimate) const;
-  [[nodiscard]] double half_width(const Estimate& estimate) const;
-  [[nodiscard]] Quantiles quantiles(const Estimate& estimate) const;
+  [[nodiscard]] double latent(const Evidence& evidence) const;
+  [[nodiscard]] double share(const Evidence& evidence) const;
+  [[nodiscard]] double quantile(const Evidence& evidence) const;
+  [[nodiscard]] double half_width(const Evidence& evidence) const;
+  [[nodiscard]] Estimate calibrated(const Evidence& evidence) const;
 };
 
 }  // namespace perfpred

@@ -5,7 +5,6 @@
 #include "model/kinds/ann.h"
 #include "model/kinds/feature_regressor.h"
 #include "model/kinds/trees.h"
-#include "model/lognormal.h"
 #include "model/regressor_kind.h"
 #include "text/model_json.h"
 
@@ -16,9 +15,9 @@ class FeatureModel final : public RegressorModel {
  public:
   explicit FeatureModel(std::unique_ptr<FeatureRegressor> function) : function_(std::move(function)) {}
 
-  using RegressorModel::predict;
-  [[nodiscard]] Quantiles predict(const Workload& workload) const override {
-    return quantiles_about(function_->log_time(features_of(workload)), function_->half_width);
+  using RegressorModel::estimate;
+  [[nodiscard]] Estimate estimate(const Workload& workload) const override {
+    return {function_->log_time(features_of(workload)), {.model = function_->half_width}};
   }
 
   [[nodiscard]] nlohmann::json to_json(const FileRows&) const override { return function_json(*function_); }

@@ -8,10 +8,10 @@
 #include <cmath>
 #include <utility>
 
-#include "model/lognormal.h"
 #include "optime/hardware.h"
 #include "optime/op_model_state.h"
 #include "optime/step_kernels.h"
+#include "statistics/estimate.h"
 #include "step/epoch_steps.h"
 #include "step/kept_steps.h"
 #include "step/parts_needed.h"
@@ -57,12 +57,11 @@ OpFeatures features_of(const std::vector<StepKernel>& kernels, std::int64_t batc
 /// and "proportional", with an interval that covers both. One of two cores took 1.02 to 1.70 times as long for five
 /// networks (docs/notes/optime.md, A CPU that the standard model has not seen).
 /// @param share  threads a core
-void use_threads(StepTime& step, double share) {
-  const double middle = std::sqrt(std::max(1.0, 1 / share));
-  const double all_cores = half_width(step.sec);
-  scale(step, middle);
-  step.sec = widened(step.sec, std::max(foreign_half_width, std::hypot(all_cores, std::log(middle))));
-  step.provenance = std::max(step.provenance, Provenance::family);
+void use_threads(Estimate& step, double share) {
+  const double log_middle = std::log(std::max(1.0, 1 / share)) / 2;
+  step.scale(log_middle);
+  step.widths.widen_to(std::max(foreign_half_width, std::hypot(step.widths.total(), log_middle)));
+  step.rests_on = std::max(step.rests_on, Provenance::family);
 }
 
 /// The workload whose step is the same kernels in a row, dispatched alike, without what is a factor of its time.
@@ -74,10 +73,6 @@ Workload as_executed(Workload workload) {
 }
 
 }  // namespace
-
-double PriorEpoch::log_sec() const { return std::log(time.sec.p50 * steps); }
-
-double PriorEpoch::deviation() const { return log_deviation(time.sec); }
 
 bool knows_rates(const Workload& workload, const ResolvedDevice& resolved) {
   if (resolved.origin != DeviceOrigin::row || workload.precision == Precision::unknown) return false;
@@ -125,14 +120,14 @@ OpStep OpPrior::answer(const Workload& workload, const Device& device, Predicted
   const auto log_factor = [&](const Workload& of) {
     return OpModelAccess::state(*model_).steps.of_conditions(words_of(conditions_of(of)));
   };
-  scale(answer.time, std::exp(log_factor(workload) - log_factor(executed)));
+  answer.time.scale(log_factor(workload) - log_factor(executed));
   if (compiler_of(workload) == Compiler::none) return answer;
   // What a compiler cannot make faster it leaves as it is.
   Workload eager = workload;
   eager.compiled = false;
   eager.software = workload.software == Software::xla ? Software::tensorflow : Software::pytorch;
-  const double of_eager = this->answer(eager, device, known).time.sec.p50;
-  if (of_eager < answer.time.sec.p50) scale(answer.time, of_eager / answer.time.sec.p50);
+  const double of_eager = this->answer(eager, device, known).time.log_sec;
+  if (of_eager < answer.time.log_sec) answer.time.scale(of_eager - answer.time.log_sec);
   return answer;
 }
 
@@ -143,39 +138,21 @@ double OpPrior::steps_of(const Workload& workload, const Device& device, double 
   Workload last = workload;
   last.accumulate = parts_needed(steps.rest, workload.batch_size);
   last.batch_size = parts_needed(steps.rest, last.accumulate);
-  return static_cast<double>(steps.full) + answer(last, device, known).time.sec.p50 / step_sec;
+  return static_cast<double>(steps.full) + answer(last, device, known).time.sec() / step_sec;
 }
 
-PriorEpoch OpPrior::epoch(const Workload& workload, const ResolvedDevice& resolved, PredictedSteps* known) const {
+OpStep OpPrior::epoch(const Workload& workload, const ResolvedDevice& resolved, PredictedSteps* known) const {
   workload.validate();
   if (workload.device == "unknown") throw InputError("device is missing");
   const Device& device = resolved.rated();
   check_device(workload, resolved);
   PredictedSteps own;
   PredictedSteps& steps = known != nullptr ? *known : own;
-  PriorEpoch epoch{answer(workload, device, steps)};
-  epoch.steps = steps_of(workload, device, epoch.time.sec.p50, steps);
+  OpStep epoch = answer(workload, device, steps);
+  epoch.time.scale(std::log(steps_of(workload, device, epoch.time.sec(), steps)));
   if (workload.threads && device.sms && *workload.threads != *device.sms)
     use_threads(epoch.time, *workload.threads / *device.sms);
   return epoch;
-}
-
-std::vector<TimeTerm> breakdown_of(const PriorEpoch& prior, double sec) {
-  const StepTime& step = prior.time;
-  const double scale = sec / step.sec.p50;
-  std::vector<TimeTerm> terms;
-  double rest = sec;
-  if (const double waiting = step.sec.p50 - step.device_sec; waiting > 0) {
-    terms.push_back({"host", waiting * scale});
-    rest -= terms.back().sec;
-  }
-  for (const TimeTerm& term : step.costliest) {
-    terms.push_back({term.op, term.sec * scale});
-    rest -= terms.back().sec;
-  }
-  constexpr double rounding = 1e-9;
-  if (rest > rounding * sec) terms.push_back({"other operators", rest});
-  return terms;
 }
 
 }  // namespace perfpred

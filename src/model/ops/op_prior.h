@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "statistics/estimate.h"
+
 namespace perfpred {
 
 /// Features of any network's training step, for the residual process. Each is divided by its length scale: the distance
@@ -35,9 +37,9 @@ using OpFeatures = Eigen::Matrix<double, OpFeature::count, 1>;
 /// By a machine's effects: computing, memory, host.
 using ByEffect = Eigen::Vector3d;
 
-/// A step as an op model expects it.
+/// A step or an epoch as an op model expects it.
 struct OpStep {
-  StepTime time;
+  Estimate time;
   OpFeatures features = OpFeatures::Zero();
   ByEffect slopes = ByEffect::Zero();  ///< of the logarithm of its time, by a standard deviation of each effect
 };
@@ -45,14 +47,6 @@ struct OpStep {
 /// What one op model was asked for on one device: workloads whose steps are the same kernels share an entry.
 struct PredictedSteps {
   std::map<std::string, OpStep> by_key;  ///< of the workload that stands for them
-};
-
-/// An epoch of a workload as an op model expects it.
-struct PriorEpoch : OpStep {
-  double steps = 1;  ///< of the epoch, in full ones: a last one of fewer samples counts by its time
-
-  [[nodiscard]] double log_sec() const;    ///< median of the epoch's seconds
-  [[nodiscard]] double deviation() const;  ///< of log_sec()
 };
 
 /// Whether the device is a row of the catalogue that has the rates of the workload's precision.
@@ -75,19 +69,16 @@ class OpPrior {
   /// @param device  what workload.device means
   /// @param known   steps that need not be predicted again, and where new ones go; null: none
   /// @throws InputError as Workload::graph(), ResolvedDevice::rated(), OpTimeModel::predict() and check_device()
-  [[nodiscard]] PriorEpoch epoch(const Workload& workload, const ResolvedDevice& device,
-                                 PredictedSteps* known = nullptr) const;
+  [[nodiscard]] OpStep epoch(const Workload& workload, const ResolvedDevice& device,
+                             PredictedSteps* known = nullptr) const;
 
  private:
   [[nodiscard]] OpStep answer(const Workload& workload, const Device& device, PredictedSteps& known) const;
+  /// Full steps of an epoch: a last one of fewer samples counts by its time.
   [[nodiscard]] double steps_of(const Workload& workload, const Device& device, double step_sec,
                                 PredictedSteps& known) const;
 
   std::shared_ptr<const OpTimeModel> model_;
 };
-
-/// The wait for the host, the ten operators that take longest, and the others.
-/// @param sec  of the epoch; the parts add up to it
-[[nodiscard]] std::vector<TimeTerm> breakdown_of(const PriorEpoch& prior, double sec);
 
 }  // namespace perfpred

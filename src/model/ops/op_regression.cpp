@@ -10,8 +10,8 @@
 #include <tuple>
 #include <utility>
 
-#include "model/lognormal.h"
 #include "model/model_state.h"
+#include "statistics/estimate.h"
 #include "text/hash.h"
 
 namespace perfpred {
@@ -81,8 +81,8 @@ std::vector<const AggregateRow*> thinned(std::span<const AggregateRow> rows) {
   }
 }
 
-OpInput input_of(const Workload& workload, const PriorEpoch& prior) {
-  return {workload, prior.deviation(), prior.features, prior.slopes};
+OpInput input_of(const Workload& workload, const OpStep& prior) {
+  return {workload, prior.time.deviation(), prior.features, prior.slopes};
 }
 
 Eigen::VectorXd log_ratios(const std::vector<OpError>& rows) {
@@ -127,9 +127,9 @@ JointNormal no_wider(JointNormal joint, const std::vector<OpInput>& inputs) {
   return joint;
 }
 
-OpError op_error(const AggregateRow& measured, const PriorEpoch& prior) {
+OpError op_error(const AggregateRow& measured, const OpStep& prior) {
   OpError row{measured.workload, input_of(measured.workload, prior)};
-  row.log_ratio = std::log(*measured.avg_time_mean) - prior.log_sec();
+  row.log_ratio = std::log(*measured.avg_time_mean) - prior.time.log_sec;
   row.runs = std::max<std::int64_t>(measured.n, 1);
   row.label_variance = square(measured.epoch_rel_sem.value_or(0)) / static_cast<double>(row.runs);
   return row;
@@ -172,8 +172,6 @@ double ErrorSpread::covariance(const OpInput& a, const OpInput& b, double alike)
 double ErrorSpread::variance_of_label(const OpError& row) const {
   return square(noise) / static_cast<double>(row.runs) + row.label_variance + label_jitter;
 }
-
-Quantiles OpRegression::Estimate::quantiles() const { return quantiles_about(log_sec, z90 * std::sqrt(variance)); }
 
 void OpRegression::learn(std::span<const AggregateRow> measured, const DeviceCatalogue& devices) {
   std::vector<AggregateRow> all;  // those that are known already have their views
@@ -240,7 +238,7 @@ void OpRegression::drop_outliers() {
 bool OpRegression::is_outlier(const AggregateRow& measured, const ResolvedDevice& device) const {
   const Estimate expected = estimate(measured.workload, device);
   const double apart = std::log(*measured.avg_time_mean) - expected.log_sec;
-  return square(apart) > square(outlier_deviations) * expected.variance;
+  return std::abs(apart) > outlier_deviations * expected.deviation();
 }
 
 void OpRegression::choose_spread() {
@@ -356,17 +354,15 @@ OpRegression::Correction OpRegression::correction_by(const NearestRows& rows, co
   return {weights.dot(ratios), weights.dot(shared)};
 }
 
-OpRegression::Estimate OpRegression::estimate(const Workload& workload, const ResolvedDevice& device,
-                                              PredictedSteps* known) const {
-  Estimate estimate{prior_->epoch(workload, device, known)};
-  const OpInput input = input_of(workload, estimate.prior);
-  estimate.log_sec = estimate.prior.log_sec();
-  estimate.variance = square(input.deviation);
+Estimate OpRegression::estimate(const Workload& workload, const ResolvedDevice& device, PredictedSteps* known) const {
+  OpStep prior = prior_->epoch(workload, device, known);
+  Estimate estimate = std::move(prior.time);
   if (rows_.empty()) return estimate;
+  const OpInput input(workload, estimate.deviation(), prior.features, prior.slopes);
   const Correction error = correction(input);
-  estimate.log_sec += error.mean;
-  estimate.variance = std::min(estimate.variance, spread_.covariance(input, input) - error.explained);
-  estimate.variance += square(spread_.noise);
+  estimate.scale(error.mean);
+  const double variance = std::min(square(input.deviation), spread_.covariance(input, input) - error.explained);
+  estimate.widths = {.model = z90 * std::sqrt(variance + square(spread_.noise))};
   return estimate;
 }
 
@@ -377,7 +373,7 @@ JointNormal OpRegression::joint(std::span<const Workload> workloads, const Devic
   Eigen::MatrixXd shared(known, n);
   for (Eigen::Index i = 0; i < n; ++i) {
     const Workload& workload = workloads[static_cast<std::size_t>(i)];
-    const PriorEpoch prior = prior_->epoch(workload, devices.resolve(workload.device));
+    const OpStep prior = prior_->epoch(workload, devices.resolve(workload.device));
     inputs.push_back(input_of(workload, prior));
     for (Eigen::Index k = 0; k < known; ++k) {
       shared(k, i) = spread_.covariance(rows_[static_cast<std::size_t>(k)].input, inputs.back());
@@ -386,7 +382,7 @@ JointNormal OpRegression::joint(std::span<const Workload> workloads, const Devic
       joint.covariance(i, j) = joint.covariance(j, i) =
           spread_.covariance(inputs.back(), inputs[static_cast<std::size_t>(j)]);
     }
-    joint.mean[i] = prior.log_sec();
+    joint.mean[i] = prior.time.log_sec;
   }
   if (known == 0) return no_wider(std::move(joint), inputs);
   if (!is_exact()) {

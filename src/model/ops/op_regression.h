@@ -97,12 +97,7 @@ class OpRegression {
   /// Whether a run is further than four standard deviations from what is expected of it.
   [[nodiscard]] bool is_outlier(const AggregateRow& measured, const ResolvedDevice& device) const;
 
-  /// The median of log seconds per epoch and its variance: with rows, a run's noise included; else the op model's.
-  struct Estimate {
-    PriorEpoch prior;
-    double log_sec = 0, variance = 0;
-    [[nodiscard]] Quantiles quantiles() const;
-  };
+  /// An epoch: with rows, its interval has a run's noise; else it is the op model's.
   /// @param device, known  as for OpPrior::epoch()
   [[nodiscard]] Estimate estimate(const Workload& workload, const ResolvedDevice& device,
                                   PredictedSteps* known = nullptr) const;
