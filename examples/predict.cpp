@@ -36,7 +36,7 @@ void answer_requests(TimeRegressor& model, const ModelRequests& requests, const 
 }
 
 struct PredictOptions {
-  std::string model_file, configs, out, sweep, step, layer, price_file;
+  std::string model_file, configs, out, sweep, step, layer, price_file, lengths;
   WorkloadOptions asked;
   DeviceFile device_file;
   AnswerTerms terms;
@@ -71,6 +71,9 @@ struct PredictOptions {
         ->allow_extra_args(false);
     program.add_option("--train-tokens", terms.train_tokens, "tokens an epoch, in place of --train-images")
         ->check(CLI::PositiveNumber);
+    program.add_option("--lengths", lengths, "of texts: a file with one a line, or mean=600,p95=1800,max=4096");
+    program.add_flag("--group-by-length", terms.group_by_length, "texts of alike lengths come together in a batch")
+        ->needs(program.get_option("--lengths"));
     program.add_option("--prices", price_file, "table of prices: device, price_per_hour, currency");
     program
         .add_option("--reserved-by-others", terms.job.reserved_by_others,
@@ -87,7 +90,7 @@ struct PredictOptions {
         ->excludes(configs_option, out_option, sweep_option, jsonl_option, program.get_option("--step"));
     of_jobs = of_terms;
     for (const char* name :
-         {"--train-tokens", "--prices", "--reserved-by-others", "--quantile", "--graphs", "--op-rules"}) {
+         {"--train-tokens", "--lengths", "--prices", "--reserved-by-others", "--quantile", "--graphs", "--op-rules"}) {
       of_jobs.push_back(program.get_option(name));
     }
   }
@@ -191,6 +194,7 @@ int predict_command(int argc, char** argv) {
     if (!given.layer.empty()) return answer_layer_request(given);
     const DeviceCatalogue devices = given.device_file.catalogue();
     if (!given.price_file.empty()) given.terms.prices = read_prices(given.price_file, devices);
+    if (!given.lengths.empty()) given.terms.lengths = TextLengths::parse(given.lengths);
     given.terms.of_epochs = given.term_of_epochs();
     if (!given.step.empty()) {
       const StepFile step = add_graph(given.step);  // before the model is read, which may have rows of it

@@ -27,6 +27,7 @@ TYPES = {
     "seconds": "Union[float, str]",
     "path": "Path",
     "numbers": "Union[float, Sequence[float]]",
+    "lengths": "Union[Path, Sequence[Whole]]",
     "prices": "Prices",
 }
 # Objects that Python takes besides.
@@ -126,13 +127,14 @@ def made(fields):
     theirs = (*OWN_OF_MEASURE, *FOUND_BY_MEASURE, *OF_SEVERAL_DEVICES)
     measured = [f for f in workload if f["name"] not in theirs]
     numbers = [f["name"] for f in workload if f["type"] in ("integer", "flag") and not f["words"]]
+    lists = [f["name"] for f in fields if f["type"] in ("numbers", "lengths")]
     names = "tuple[str, ...]"
     parts = [
         HEAD,
         constant("WORKLOAD", names, "Fields of a workload, in the order of a key.", [f["name"] for f in workload]),
         constant("NUMBERS", names, "Those that are numbers.", numbers),
         constant("SHAPES", names, "A list of numbers is one value.", [f["name"] for f in fields if f["type"] == "shape"]),
-        constant("LISTS", names, "A list is one value.", [f["name"] for f in fields if f["type"] == "numbers"]),
+        constant("LISTS", names, "A list is one value.", lists),
         words_constant(workload),
         typed_dict(
             "MeasuredFields",

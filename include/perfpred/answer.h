@@ -2,6 +2,7 @@
 #pragma once
 #include <perfpred/device.h>
 #include <perfpred/forecast.h>
+#include <perfpred/text_lengths.h>
 #include <perfpred/time_regressor.h>
 #include <perfpred/workload.h>
 
@@ -40,6 +41,8 @@ struct Advice {
 struct AnswerTerms {
   JobTerms job;
   std::optional<std::int64_t> train_tokens = {};  ///< an epoch's, in place of its samples; >= 1
+  std::optional<TextLengths> lengths = {};        ///< of the texts, which then have several
+  bool group_by_length = false;                   ///< TextLengths::widths()
   Prices prices = {};                             ///< of devices, where `job` has no price
   std::string of_epochs = {};  ///< name of a given term that needs an epoch that is known, as `budget_sec`; or empty
   bool advises = true;         ///< otherwise the largest batch and the advice are left out, which take most of the time
@@ -48,9 +51,21 @@ struct AnswerTerms {
   [[nodiscard]] PERFPRED_API Workload applied_to(Workload workload) const;
 };
 
+/// Batches of texts of several lengths, in words.
+struct TextBatches {
+  std::optional<std::int64_t> texts = {};         ///< of an epoch; empty if nobody stated them
+  double mean = 0;                                ///< of a text
+  std::int64_t p95 = 0, max = 0;                  ///< 95 % of the texts are no longer; none is
+  double width = 0;                               ///< of a batch's samples, padding included, on average
+  std::int64_t longest = 0;                       ///< width of the longest batch that comes: its memory is the job's
+  double padding_share = 0;                       ///< of what is computed
+  std::optional<double> packed_time_factor = {};  ///< of an epoch whose texts are packed; empty where they are
+};
+
 /// What a model answers for a job. The answers of programs, of C and of Python are views of it.
 struct Answer {
-  Workload workload;  ///< with the samples that AnswerTerms::train_tokens says
+  Workload workload;  ///< with the samples that AnswerTerms::train_tokens says; with AnswerTerms::lengths of texts of
+                      ///< the one length at which an epoch takes as long
   Forecast forecast;
   std::string key;             ///< the workload's; of a captured step empty in the fields that the step decides
   std::vector<Advice> advice;  ///< what would make it fit; empty where it does, or where that is not known
@@ -58,6 +73,9 @@ struct Answer {
   std::vector<std::string> assumed = {};   ///< fields that the answer rests on and that nobody stated
   std::vector<std::string> left_out = {};  ///< what the answer does not hold, a line each
   std::int64_t batches = 1;                ///< of a step, whose gradients one update uses
+  /// Of texts of several lengths, whose words alone are then tokens a second. Memory, verdict, largest batch and advice
+  /// are of the longest batch that comes.
+  std::optional<TextBatches> texts = {};
 
   /// What is taken for a field of `assumed`: its value, and of `cluster` the rates of its links.
   [[nodiscard]] PERFPRED_API std::string assumed_value(std::string_view field) const;
@@ -70,8 +88,8 @@ struct Answer {
 
 /// Time, throughput, memory and price of a job before it is launched, what limits it, what would make it fit, and what
 /// the answer rests on.
-/// @throws InputError as forecast() and AnswerTerms::applied_to(), and for AnswerTerms::of_epochs where the workload
-/// does not know its epoch
+/// @throws InputError as forecast() and AnswerTerms::applied_to(), for lengths of samples that are no texts, and for
+/// AnswerTerms::of_epochs where the workload does not know its epoch
 [[nodiscard]] PERFPRED_API Answer answer(const TimeRegressor& model, const Workload& workload,
                                          const AnswerTerms& terms = {});
 

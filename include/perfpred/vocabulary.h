@@ -54,8 +54,9 @@ enum class Weights { as_precision, bf16, fp16, nf4, int8, int4 };
 /// positions at a time, whose gradients are computed at once (Hsu et al. 2024).
 enum class LossForm { whole, chunked };
 
-/// What fills the sequences of a batch: `packed`, words alone; `padded`, also padding, which attention masks.
-enum class Padding { packed, padded };
+/// What fills the sequences of a batch: `packed`, words alone; `padded`, also padding, which attention masks, up to the
+/// longest of the batch; `max`, padding up to one length that all batches have.
+enum class Padding { packed, padded, max };
 /// The program that trains. `xla` is TensorFlow compiled by XLA; `tensorflow` executes its graph operator by operator.
 enum class Software { pytorch, tensorflow, xla, mxnet, paddle, jax };
 

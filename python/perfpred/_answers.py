@@ -98,7 +98,7 @@ class Answer:
     unknown_bytes: float
     """Share of the bytes that unknown operators move."""
     scaling: Optional[dict[str, Any]]
-    """Always None: several devices are not answered yet."""
+    """Of a job on several devices: how far it is from perfect scaling, and why."""
     narrow_by: Optional[list[str]]
     """Fields that would narrow the interval most."""
     narrow_to: Optional[list[float]]
@@ -107,6 +107,8 @@ class Answer:
     """Of the price, where prices have one."""
     epochs_in_budget: Optional[Quantiles] = None
     """Whole epochs, where a budget is given."""
+    lengths: Optional[dict[str, Any]] = None
+    """Of texts of several lengths: words of a batch, share of padding, what packing would save."""
     quantiles: list[dict[str, float]] = dataclasses.field(default_factory=list)
     """Those asked for: q, step_sec, total_sec."""
     error: str = ""

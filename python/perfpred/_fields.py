@@ -67,7 +67,7 @@ NUMBERS: tuple[str, ...] = (
 SHAPES: tuple[str, ...] = ("input",)
 
 # A list is one value.
-LISTS: tuple[str, ...] = ("quantiles",)
+LISTS: tuple[str, ...] = ("lengths", "quantiles")
 
 # Words of fields that have no other values.
 WORDS: dict[str, tuple[str, ...]] = {
@@ -97,7 +97,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "software": ("pytorch", "tensorflow", "xla", "mxnet", "paddle", "jax"),
     "loader": ("none", "included"),
     "loss": ("whole", "chunked"),
-    "padding": ("packed", "padded"),
+    "padding": ("packed", "padded", "max"),
     "phases": ("all", "forward"),
 }
 
@@ -180,7 +180,7 @@ class WorkloadFields(TypedDict, total=False):
     """Of language models: whole, or chunked (some positions at a time) (default
     whole)."""
     padding: str
-    """Of sequences: packed, or padded (attention masks the padding) (default
+    """Packed, or masked: padded (to a batch's longest), max (to one length) (default
     packed)."""
     phases: str
     """All (training) or forward (a pass in evaluation mode) (default all)."""
@@ -221,11 +221,15 @@ class Job(WorkloadFields, total=False):
     """In which epochs_in_budget are trained."""
     train_tokens: Whole
     """Tokens an epoch, in place of train_images."""
+    group_by_length: Flag
+    """1: texts of alike lengths come together in a batch (default 0)."""
     reserved_by_others: Whole
     """Bytes of the device's memory that other programs hold (default 0)."""
     fit_advice: Flag
     """0: without advice and the largest batch, which take most of the time (default
     1)."""
+    lengths: Union[Path, Sequence[Whole]]
+    """Of the texts of an epoch: a list, a file with one a line, or mean=,p95=,max=."""
     prices: Prices
     """Per hour by device, or a prices.csv; for jobs without price_per_hour."""
     quantiles: Union[float, Sequence[float]]
@@ -270,7 +274,9 @@ class Sweep(TypedDict, total=False):
     price_per_hour: Union[float, Iterable[float]]
     budget_sec: Union[float, str, Iterable[Union[float, str]]]
     train_tokens: Union[Whole, Iterable[Whole]]
+    group_by_length: Union[Flag, Iterable[Flag]]
     reserved_by_others: Union[Whole, Iterable[Whole]]
     fit_advice: Flag
+    lengths: Union[Path, Sequence[Whole]]
     prices: Prices
     quantiles: Union[float, Sequence[float]]

@@ -288,6 +288,23 @@ class Predictions(WithFolder):
         )
         self.assertEqual(repr(swept) + "\n", printed(*options.split()))
 
+    def test_texts_of_several_lengths(self):
+        job = {"device": "T4", "batch_size": 2, "precision": "fp16"}
+        listed = perfpred.predict("gpt2", lengths=[100, 200, 300, 900], **job)
+        self.assertEqual(listed.lengths["mean"], 375)
+        self.assertEqual(listed.lengths["longest"], 900)
+        self.assertIn("memory is that of 900", repr(listed))
+        summary = perfpred.predict("gpt2", lengths="mean=375,p95=900,max=900", **job)
+        self.assertIsNone(summary.lengths["texts"])
+        grouped = perfpred.predict(
+            "gpt2", lengths=[100, 200, 300, 900], group_by_length=True, **job
+        )
+        self.assertLess(
+            grouped.lengths["padding_share"], listed.lengths["padding_share"]
+        )
+        with self.assertRaisesRegex(perfpred.InputError, "length 0 is not between"):
+            perfpred.predict("gpt2", lengths=[100, 0], **job)
+
     def test_several_devices(self):
         one, many = perfpred.predict(
             "gpt2",

@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "answer/advice.h"
+#include "answer/text_job.h"
 #include "network/zoo/zoo.h"
 #include "step/parts_needed.h"
 #include "step/program.h"
@@ -59,7 +61,7 @@ std::vector<std::string> what_is_left_out(const Answer& answer) {
   std::vector<std::string> lines;
   if (!workload.knows_epoch())
     lines.push_back(fmt::format("epoch, total and price: {} is not stated", epoch_fields(workload)));
-  if (std::ranges::find(answer.assumed, "padding") != answer.assumed.end())
+  if (!answer.texts && std::ranges::find(answer.assumed, "padding") != answer.assumed.end())
     lines.emplace_back("texts of several lengths, which take more memory and time: padding=padded");
   if (is_on_one_device(workload)) return lines;
   if (!answer.forecast.memory)
@@ -88,7 +90,40 @@ Workload AnswerTerms::applied_to(Workload workload) const {
   return workload;
 }
 
+namespace {
+
+/// Takes from the longest batch what it decides.
+void take_memory(Forecast& job, const Forecast& longest) {
+  job.memory = longest.memory;
+  job.usable_bytes = longest.usable_bytes;
+  job.verdict = longest.verdict;
+  job.largest_batch = longest.largest_batch;
+  job.rank = longest.rank;
+}
+
+Answer answer_of_texts(const TimeRegressor& model, const Workload& asked, AnswerTerms given) {
+  const TextJob job = text_job(model, asked, given);
+  given.lengths.reset();
+  given.train_tokens.reset();
+  std::erase(given.job.unstated, "input");
+  const bool advises = std::exchange(given.advises, false);
+  Answer result = answer(model, job.timed, given);
+  given.advises = advises;
+  const Answer longest = answer(model, job.longest, given);
+  result.texts = job.batches;
+  take_memory(result.forecast, longest.forecast);
+  result.advice = longest.advice;
+  result.left_out = what_is_left_out(result);
+  Quantiles& tokens = result.forecast.tokens_per_sec.value();
+  const double words = (1 - job.batches.padding_share) * job.batches.width / static_cast<double>(job.timed.input[0]);
+  tokens = {tokens.p05 * words, tokens.p50 * words, tokens.p95 * words};
+  return result;
+}
+
+}  // namespace
+
 Answer answer(const TimeRegressor& model, const Workload& asked, const AnswerTerms& given) {
+  if (given.lengths) return answer_of_texts(model, asked, given);
   const Workload workload = given.applied_to(asked);
   if (!given.of_epochs.empty() && !workload.knows_epoch()) {
     throw InputError(fmt::format("{} needs {}: network {} has no data that it is usually trained on", given.of_epochs,

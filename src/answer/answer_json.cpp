@@ -87,8 +87,20 @@ nlohmann::json quantiles_json(const Answer& answer) {
   return list;
 }
 
+nlohmann::json texts_json(const TextBatches& texts) {
+  return {{"texts", or_null(texts.texts)},
+          {"mean", texts.mean},
+          {"p95", texts.p95},
+          {"max", texts.max},
+          {"width", texts.width},
+          {"longest", texts.longest},
+          {"padding_share", texts.padding_share},
+          {"packed_time_factor", or_null(texts.packed_time_factor)}};
+}
+
 /// Keys that an answer has where their terms were given.
 void add_asked(nlohmann::json& json, const Answer& answer) {
+  if (answer.texts) json["lengths"] = texts_json(*answer.texts);
   if (!answer.forecast.quantiles.empty()) json["quantiles"] = quantiles_json(answer);
   if (answer.forecast.epochs_in_budget) json["epochs_in_budget"] = to_json(*answer.forecast.epochs_in_budget);
   if (!answer.currency.empty()) json["currency"] = answer.currency;
@@ -193,6 +205,19 @@ void read_limits(Forecast& job, const nlohmann::json& document) {
   job.unknown_bytes = document.at("unknown_bytes").get<double>();
 }
 
+TextBatches texts_of(const nlohmann::json& json) {
+  const auto whole = [&](const char* key) { return json.at(key).get<std::int64_t>(); };
+  const auto number = [&](const char* key) { return json.at(key).get<double>(); };
+  return {optional_of<std::int64_t>(json.at("texts")),
+          number("mean"),
+          whole("p95"),
+          whole("max"),
+          number("width"),
+          whole("longest"),
+          number("padding_share"),
+          optional_of<double>(json.at("packed_time_factor"))};
+}
+
 Answer read_answer(const nlohmann::json& document) {
   Answer answer{};
   answer.key = document.at("key").get<std::string>();
@@ -210,6 +235,7 @@ Answer read_answer(const nlohmann::json& document) {
   for (const auto& item : document.at("assumed").items()) answer.assumed.push_back(item.key());
   answer.left_out = document.at("left_out").get<std::vector<std::string>>();
   answer.batches = document.at("batches_per_step").get<std::int64_t>();
+  if (const auto texts = document.find("lengths"); texts != document.end()) answer.texts = texts_of(*texts);
   return answer;
 }
 

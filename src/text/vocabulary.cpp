@@ -55,7 +55,7 @@ std::string_view to_string(OptimizerImpl impl) { return enumerator_name_of<Optim
 std::string_view to_string(Attention attention) { return enumerator_name_of<Attention::eager>(attention); }
 std::string_view to_string(Weights weights) { return enumerator_name_of<Weights::int4>(weights); }
 std::string_view to_string(LossForm loss) { return enumerator_name_of<LossForm::chunked>(loss); }
-std::string_view to_string(Padding padding) { return enumerator_name_of<Padding::padded>(padding); }
+std::string_view to_string(Padding padding) { return enumerator_name_of<Padding::max>(padding); }
 std::string_view to_string(Software software) { return enumerator_name_of<Software::jax>(software); }
 std::string_view to_string(Loader loader) { return enumerator_name_of<Loader::included>(loader); }
 std::string_view to_string(Phases phases) { return enumerator_name_of<Phases::forward>(phases); }
@@ -88,7 +88,8 @@ LossForm parse_loss_form(std::string_view text) {
   return parse<LossForm>(enumerator_names<LossForm::chunked>, "loss", text);
 }
 Padding parse_padding(std::string_view text) {
-  return parse<Padding>(enumerator_names<Padding::padded>, "padding", text);
+  if (text == "longest") return Padding::padded;  // of tokenizers of Hugging Face's transformers
+  return parse<Padding>(enumerator_names<Padding::max>, "padding", text);
 }
 Software parse_software(std::string_view text) {
   return parse<Software>(enumerator_names<Software::jax>, "software", text);

@@ -118,6 +118,7 @@ class AnswerText {
       add("  {:<12} {}\n", "assumed", assumed_fields(std::span(&one, 1), style_));
     }
     for (const std::string& left_out : answer_.left_out) add("  {:<12} {}\n", "left out", left_out);
+    if (answer_.texts) add_texts(*answer_.texts);
     add_quantiles("step", job_.step_sec, "s");
     if (answer_.batches > 1) add("  {:<12} {:>12} batches of {}\n", "", answer_.batches, workload_.batch_size);
     const std::int64_t samples = samples_per_step(workload_);
@@ -125,6 +126,16 @@ class AnswerText {
       add("  {:<12} {:>12} samples, fewer than a step's {}: its only step is smaller; with drop_last there is none\n",
           "an epoch has", std::int64_t{workload_.train_images}, samples);
     }
+  }
+
+  void add_texts(const TextBatches& texts) {
+    const std::string count = texts.texts ? fmt::format("{} of ", *texts.texts) : std::string();
+    add("  {:<12} {}{:.0f} words on average, 95 % of them up to {}, none above {}\n", "texts", count, texts.mean,
+        texts.p95, texts.max);
+    add("  {:<12} {:.0f} words wide on average, {:.0f} % of them padding; memory is that of {}\n", "batches",
+        texts.width, 100 * texts.padding_share, texts.longest);
+    if (texts.packed_time_factor)
+      add("  {:<12} an epoch would take {:.2f} x the time\n", "packed", *texts.packed_time_factor);
   }
 
   /// All epochs and the start-up, and what was asked for by number.

@@ -34,7 +34,7 @@ struct Term : RequestField {
   bool of_epochs = false;  ///< AnswerTerms::of_epochs
 };
 
-constexpr std::array<Term, 7> job_terms = {{
+constexpr std::array<Term, 8> job_terms = {{
     {{"epochs", "number", "epochs of the job", "1"},
      [](AnswerTerms& t, std::string_view text, const ValuePlace& p) { t.job.epochs = parse_positive(text, p); },
      true},
@@ -53,6 +53,8 @@ constexpr std::array<Term, 7> job_terms = {{
      [](AnswerTerms& t, std::string_view text, const ValuePlace& p) {
        t.train_tokens = parse_positive_integer(text, p);
      }},
+    {{"group_by_length", "flag", "1: texts of alike lengths come together in a batch", "0"},
+     [](AnswerTerms& t, std::string_view text, const ValuePlace& p) { t.group_by_length = parse_flag(text, p); }},
     {{"reserved_by_others", "integer", "bytes of the device's memory that other programs hold", "0"},
      [](AnswerTerms& t, std::string_view text, const ValuePlace& p) {
        t.job.reserved_by_others = parse_integer(text, p);
@@ -62,8 +64,9 @@ constexpr std::array<Term, 7> job_terms = {{
 }};
 
 /// Terms that take_many() reads.
-constexpr std::array<RequestField, 2> terms_of_many = {
-    {{"prices", "prices", "per hour by device, or a prices.csv; for jobs without price_per_hour", "", false},
+constexpr std::array<RequestField, 3> terms_of_many = {
+    {{"lengths", "lengths", "of the texts of an epoch: a list, a file with one a line, or mean=,p95=,max=", "", false},
+     {"prices", "prices", "per hour by device, or a prices.csv; for jobs without price_per_hour", "", false},
      {"quantiles", "numbers", "probabilities with which a step and the job take no longer than the seconds asked for",
       "", false}}};
 
@@ -118,6 +121,15 @@ std::vector<double> quantiles_of(const nlohmann::json& value) {
   return quantiles;
 }
 
+/// A list of lengths, or what TextLengths::parse() reads.
+TextLengths lengths_of(const nlohmann::json& value) {
+  if (value.is_string()) return TextLengths::parse(value.get<std::string>());
+  const auto is_length = [](const nlohmann::json& one) { return one.is_number_integer(); };
+  if (!value.is_array() || !std::ranges::all_of(value, is_length))
+    throw_bad_value({{}, 0, "lengths"}, dumped(value), "a list of whole numbers, a file, or mean=,p95=,max=");
+  return TextLengths(value.get<std::vector<std::int64_t>>());
+}
+
 /// Takes a term that may have several values. @returns whether it is one
 bool take_many(AnswerTerms& terms, std::string_view name, const nlohmann::json& value, const ModelRequests& requests) {
   if (name == "prices") {
@@ -125,6 +137,8 @@ bool take_many(AnswerTerms& terms, std::string_view name, const nlohmann::json& 
     terms.of_epochs = name;
   } else if (name == "quantiles") {
     terms.job.quantiles = quantiles_of(value);
+  } else if (name == "lengths") {
+    terms.lengths = lengths_of(value);
   } else {
     return false;
   }

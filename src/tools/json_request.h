@@ -25,10 +25,10 @@ struct AskedJob {
 
 /// A request is a JSON object: fields of a workload by the names of its key, `config` (a config.json) or `step` (a step
 /// file) in place of `network`, and terms of the job by the names of perfpred-predict's options: epochs, startup_sec,
-/// price_per_hour, prices (as prices_of()), budget_sec, quantiles (a number or a list), train_tokens,
-/// reserved_by_others, and `fit_advice`, 0 to leave out the advice and the largest batch. Values are texts, numbers,
-/// true and false, and lists of sizes for `input`; null stands for a field that is not given.
-/// `id` may be anything: it is for echo_id().
+/// price_per_hour, prices (as prices_of()), budget_sec, quantiles (a number or a list), train_tokens, lengths (a list,
+/// or as TextLengths::parse()), group_by_length, reserved_by_others, and `fit_advice`, 0 to leave out the advice and
+/// the largest batch. Values are texts, numbers, true and false, and lists of sizes for `input`; null stands for a
+/// field that is not given. `id` may be anything: it is for echo_id().
 /// @param request  of parse_request()
 /// @param terms    of requests that do not say otherwise
 /// @throws InputError for prices without the device's, and for a field or value as ModelRequests::of_fields()
@@ -50,10 +50,10 @@ struct AskedLayouts {
 
 /// Every field that a request may have, in the order of a key, then those in place of `network`, then the terms of the
 /// job: {"fields": [{"name", "of": "workload" | "network" | "job", "type", "words", "default", "meaning", "sweeps"}]}.
-/// Types are those of FieldType, `number`, `seconds` (a number or 12:00:00), `path`, `numbers` (one or a list) and
-/// `prices`. `words` is null where there are none. `default` is the text where neither the request nor a model's rows
-/// say; null where that depends on the network or the device. `sweeps`: whether a list of values makes several jobs;
-/// else it is one value, or one for all of them.
+/// Types are those of FieldType, `number`, `seconds` (a number or 12:00:00), `path`, `numbers` (one or a list),
+/// `lengths` and `prices`. `words` is null where there are none. `default` is the text where neither the request nor a
+/// model's rows say; null where that depends on the network or the device. `sweeps`: whether a list of values makes
+/// several jobs; else it is one value, or one for all of them.
 [[nodiscard]] nlohmann::ordered_json request_fields();
 
 /// Gives an answer the `id` of its request, if that has one.

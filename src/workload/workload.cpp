@@ -137,7 +137,7 @@ Network build_network(const Workload& workload) {
   network.edges.reserve(256);
   NetworkBuilder builder(network, workload.batch_size, Shape(workload.input), workload.attention,
                          parse_adapter(workload.adapter));
-  network.padded = workload.padding == Padding::padded;
+  network.padded = workload.padding != Padding::packed;
   if (splits_network(workload.parallel)) {
     const TransformerDescription whole = split_transformer(workload);
     const TransformerDescription rank = rank_network(whole, workload.parallel);

@@ -35,6 +35,11 @@ std::string programs_answer(const Workload& job, std::vector<std::string> option
   return testing::spawn(options).out;
 }
 
+std::string without_blanks(std::string text) {
+  std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
+  return text;
+}
+
 TEST(Answer, IsTheDocumentOfTheProgram) {
   const TimeRegressor model = TimeRegressor::standard();
   AnswerTerms terms;
@@ -48,6 +53,31 @@ TEST(Answer, IsTheDocumentOfTheProgram) {
   terms.job.price_per_hour = 0.5;
   EXPECT_EQ(json_text(answer(model, job_on("resnet50", 64, "L4"), terms)) + "\n",
             programs_answer(job_on("resnet50", 64, "L4"), {"--epochs", "3", "--price-per-hour", "0.5"}));
+}
+
+TEST(Answer, TextsOfSeveralLengthsComeThroughEveryDoor) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("lengths.txt", "100\n200\n300\n900\n");
+  AnswerTerms terms;
+  terms.job.unstated = {"input", "train_images", "padding", "layout", "compiled", "software", "loader"};
+  terms.lengths = TextLengths({900, 300, 200, 100});
+  const Workload job = job_on("gpt2", 2, "T4");
+  const std::string document = json_text(answer(TimeRegressor::standard(), job, terms)) + "\n";
+  EXPECT_THAT(document, HasSubstr("\"max\": 900"));
+  EXPECT_EQ(programs_answer(job, {"--lengths", path}), document);
+  const testing::Finished lines =
+      testing::spawn({testing::program("predict"), "--jsonl"},
+                     R"({"network": "gpt2", "batch_size": 2, "device": "T4", "lengths": [900, 300, 200, 100]})"
+                     "\n"
+                     R"({"network": "gpt2", "batch_size": 2, "device": "T4", "lengths": [900, 1.5]})"
+                     "\n");
+  EXPECT_EQ(without_blanks(lines.out.substr(0, lines.out.find('\n'))), without_blanks(document));
+  EXPECT_THAT(lines.out, HasSubstr("is not a list of whole numbers, a file, or mean=,p95=,max="));
+  const std::string text = testing::spawn({testing::program("predict"), "--network", "gpt2", "--batch-size", "2",
+                                           "--device", "T4", "--lengths", path})
+                               .out;
+  EXPECT_THAT(text, HasSubstr("\n  texts        4 of 375 words on average, 95 % of them up to 900, none above 900\n"));
+  EXPECT_THAT(text, HasSubstr("% of them padding; memory is that of 900\n"));
 }
 
 TEST(Answer, AJobThatDoesNotFitComesWithWhatWould) {
