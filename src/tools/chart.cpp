@@ -102,6 +102,15 @@ std::string terminal(const std::string& format, int width, int height, double le
 
 }  // namespace
 
+void Series::sort_by_x() {
+  std::stable_sort(points.begin(), points.end(), [](const ChartPoint& a, const ChartPoint& b) { return a.x < b.x; });
+}
+
+Series& Chart::series_of(const std::string& label, Series::Style style) {
+  const auto known = std::find_if(series.begin(), series.end(), [&](const Series& s) { return s.label == label; });
+  return known != series.end() ? *known : series.emplace_back(Series{.label = label, .style = style});
+}
+
 ChartStyle ChartStyle::parse(std::string title, const std::string& size, const std::string& formats) {
   ChartStyle style = {.title = std::move(title), .formats = {}};
   if (!size.empty()) {

@@ -29,6 +29,8 @@ struct Series {
   std::vector<ChartPoint> points = {};
   std::optional<std::size_t> color = {};  ///< one number, one colour and point type; else the next
   std::string group = {};                 ///< series of one group stay together where a chart is split into panels
+
+  void sort_by_x();
 };
 
 struct Axis {
@@ -45,6 +47,9 @@ struct Chart {
   std::string title;
   Axis x, y;
   std::vector<Series> series;
+
+  /// The series with this label; if there is none, a new one at the end.
+  Series& series_of(const std::string& label, Series::Style style);
 };
 
 /// How charts are drawn, whatever they show.

@@ -49,21 +49,12 @@ std::optional<Chart> bar_chart(const std::vector<Bar>& bars, const std::string& 
   Chart chart;
   chart.title = title;
   chart.y.label = "mean error of the step time (%)";
-  std::vector<std::string> names;
+  std::vector<std::string>& layers = chart.x.categories;
   for (const Bar& bar : bars) {
-    if (std::ranges::find(chart.x.categories, bar.layer) == chart.x.categories.end()) {
-      chart.x.categories.push_back(bar.layer);
-    }
-    if (std::ranges::find(names, bar.series) == names.end()) names.push_back(bar.series);
-  }
-  for (const std::string& name : names) {
-    Series series = {.label = name, .style = Series::Style::bars};
-    for (const Bar& bar : bars) {
-      if (bar.series != name) continue;
-      const auto place = std::ranges::find(chart.x.categories, bar.layer) - chart.x.categories.begin();
-      series.points.push_back({static_cast<double>(place), 100 * bar.mape});
-    }
-    chart.series.push_back(std::move(series));
+    auto place = std::ranges::find(layers, bar.layer);
+    if (place == layers.end()) place = layers.insert(place, bar.layer);
+    chart.series_of(bar.series, Series::Style::bars)
+        .points.push_back({static_cast<double>(place - layers.begin()), 100 * bar.mape});
   }
   return chart;
 }

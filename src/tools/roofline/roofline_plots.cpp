@@ -179,15 +179,11 @@ Chart batch_scaling_chart(Points points, const std::string& throughput) {
     if (!p.steps) continue;
     const std::string label = fmt::format("{}{}{}{}", several ? p.environment + ", " : "", p.network,
                                           p.setting.empty() ? "" : ", ", p.setting);
-    auto line = std::find_if(chart.series.begin(), chart.series.end(), [&](auto& s) { return s.label == label; });
-    if (line == chart.series.end()) {
-      line = chart.series.insert(line, {.label = label, .style = Series::Style::lines_points, .group = p.network});
-    }
-    line->points.push_back({static_cast<double>(p.steps->workload.batch_size), p.steps->images_per_sec});
+    Series& line = chart.series_of(label, Series::Style::lines_points);
+    line.group = p.network;
+    line.points.push_back({static_cast<double>(p.steps->workload.batch_size), p.steps->images_per_sec});
   }
-  for (Series& line : chart.series) {
-    std::stable_sort(line.points.begin(), line.points.end(), [](auto& a, auto& b) { return a.x < b.x; });
-  }
+  for (Series& line : chart.series) line.sort_by_x();
   return chart;
 }
 
