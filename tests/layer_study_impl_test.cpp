@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 #include <string>
 
@@ -107,6 +108,18 @@ TEST(LayerStudy, ChartsShowKindsInputsAndRows) {
   EXPECT_EQ(charts[1].second.series.size(), 4U);  // from sizes to all
   EXPECT_EQ(charts[2].first, "layer_predictions");
   EXPECT_THAT(testing::refusal([&] { (void)layer_charts(folder.write("x.json", "{}")); }), HasSubstr("x.json: is not"));
+}
+
+/// A fit may be so wrong that its error is no number, for which JSON has null.
+TEST(LayerStudy, ChartsLeaveOutWhatIsNoNumber) {
+  const testing::TemporaryFolder folder;
+  LayerStudy study = study_layers(linear_layers(60), DeviceCatalogue(), linear_only());
+  study.scores[1].mape = HUGE_VAL;
+  study.predictions[0].sec.p95 = HUGE_VAL;
+  const auto charts = layer_charts(folder.write("study.json", to_json(study).dump()));
+  ASSERT_EQ(charts.size(), 3U);
+  EXPECT_EQ(charts[1].second.series.size(), 3U);                 // of four
+  EXPECT_EQ(charts[2].second.series.back().points.size(), 11U);  // of twelve
 }
 
 TEST(LayerStudy, SaysWhatItCannotFit) {

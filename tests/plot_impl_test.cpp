@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <numeric>
 #include <regex>
 #include <string>
 
@@ -15,6 +16,7 @@
 #include "runs/run_log.h"
 #include "sample_rows.h"
 #include "temporary_folder.h"
+#include "text/parse.h"
 #include "tools/chart.h"
 #include "tools/plot.h"
 #include "tools/study_report.h"
@@ -83,6 +85,22 @@ class PlotTest : public ::testing::Test {
       if (file.ends_with(".png")) names.push_back(std::filesystem::path(file).stem());
     }
     return names;
+  }
+
+  struct Text {
+    double x, y, size;  ///< pixels
+    std::string letters;
+  };
+  /// What an SVG file of gnuplot's says, and where.
+  static std::vector<Text> texts(const std::string& file) {
+    const std::string drawing = testing::slurp(file);
+    const std::regex text(
+        R"re(translate\(([0-9.]+),([0-9.]+)\)[^>]*font-size="([0-9.]+)"[^>]*>\s*<text>(?:<tspan[^>]*>)?([^<]*)<)re");
+    std::vector<Text> all;
+    for (std::sregex_iterator it(drawing.begin(), drawing.end(), text), end; it != end; ++it) {
+      all.push_back({std::stod((*it)[1]), std::stod((*it)[2]), std::stod((*it)[3]), (*it)[4]});
+    }
+    return all;
   }
 
   testing::TemporaryFolder folder_;
@@ -165,7 +183,7 @@ TEST_F(PlotTest, ManyLinesBecomePanels) {
   EXPECT_EQ(axes, 10U);  // six of the sixty lines in each
 }
 
-TEST_F(PlotTest, NamesOfPointsDoNotCoverEachOther) {
+TEST_F(PlotTest, EachNamedPointHasANumberThatTheLegendExplains) {
   Chart chart;
   chart.x = chart.y = {.log_base = 10};
   Series crowd = {.label = "measured"};
@@ -173,48 +191,70 @@ TEST_F(PlotTest, NamesOfPointsDoNotCoverEachOther) {
     crowd.points.push_back({100 + 0.5 * i, 50.0 + i % 7, {}, {}, "network" + std::to_string(i)});
   crowd.points.push_back({1000, 1000, {}, {}, "alone"});
   chart.series = {crowd};
-  draw(chart, folder_.file("crowd"));
-  const std::string drawing = testing::slurp(folder_.file("crowd.svg"));
-  const std::regex text(
-      R"re(translate\(([0-9.]+),([0-9.]+)\)"[^>]*>\s*<text>[^<]*(?:<tspan[^>]*>)?(network[0-9]+|alone))re");
-  std::vector<std::pair<double, double>> places;
-  for (std::sregex_iterator it(drawing.begin(), drawing.end(), text), end; it != end; ++it) {
-    places.emplace_back(std::stod((*it)[1]), std::stod((*it)[2]));
+  draw(chart, folder_.file("crowd"), {.formats = {"svg"}});
+  std::vector<int> numbers;
+  std::vector<Text> labels;
+  for (const Text& text : texts(folder_.file("crowd.svg"))) {
+    if (text.size > 13 || !std::regex_match(text.letters, std::regex("[0-9,-]+"))) continue;
+    labels.push_back(text);
+    const std::regex range("([0-9]+)(-([0-9]+))?");
+    for (std::sregex_iterator at(text.letters.begin(), text.letters.end(), range), end; at != end; ++at) {
+      const int from = std::stoi((*at)[1]), to = (*at)[3].matched ? std::stoi((*at)[3]) : from;
+      for (int number = from; number <= to; ++number) numbers.push_back(number);
+    }
   }
-  EXPECT_GE(places.size(), 5U);
-  EXPECT_THAT(drawing, HasSubstr("alone"));
-  for (std::size_t i = 0; i < places.size(); ++i) {
+  std::sort(numbers.begin(), numbers.end());
+  std::vector<int> all(61);
+  std::iota(all.begin(), all.end(), 1);
+  EXPECT_EQ(numbers, all);
+  const std::string drawing = testing::slurp(folder_.file("crowd.svg"));
+  EXPECT_THAT(drawing, HasSubstr("1: network0<"));
+  EXPECT_THAT(drawing, HasSubstr("60: network59<"));
+  EXPECT_THAT(drawing, HasSubstr("61: alone<"));
+  for (std::size_t i = 0; i < labels.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
-      const bool apart =
-          std::abs(places[i].first - places[j].first) > 60 || std::abs(places[i].second - places[j].second) > 12;
-      EXPECT_TRUE(apart) << i << " and " << j;
+      const Text& left = labels[i].x < labels[j].x ? labels[i] : labels[j];
+      const double width = left.size * static_cast<double>(left.letters.size());
+      const bool apart = std::abs(labels[i].x - labels[j].x) > width || std::abs(labels[i].y - labels[j].y) > 12;
+      EXPECT_TRUE(apart) << labels[i].letters << " and " << labels[j].letters;
     }
   }
 }
 
-TEST_F(PlotTest, ANameLeavesGuidesFreeWhereThereIsRoom) {
-  const auto height_of_name = [&](double guide) {
-    Chart chart;
-    chart.x = chart.y = {.log_base = 10};
-    chart.series = {{.label = "measured", .points = {{10, 10, {}, {}, "alone"}, {1, 1}, {1000, 100}}},
-                    {.style = Series::Style::guide, .points = {{1, guide}, {1000, guide}}}};
-    draw(chart, folder_.file("guide"), {.formats = {"svg"}});
-    const std::string drawing = testing::slurp(folder_.file("guide.svg"));
-    const std::regex text(R"re(translate\(([0-9.]+),([0-9.]+)\)"[^>]*>\s*<text>[^<]*(?:<tspan[^>]*>)?alone)re");
-    std::smatch found;
-    return std::regex_search(drawing, found, text) ? std::stod(found[2]) : 0;
-  };
-  EXPECT_GT(height_of_name(50), 0);
-  EXPECT_NE(height_of_name(10.5), height_of_name(50));  // just above the point, where the name was
+TEST_F(PlotTest, ALongLegendStandsBesideTheChart) {
+  Chart chart;
+  for (int i = 0; i < 14; ++i)
+    chart.series.push_back({.label = "a rather long name of network " + std::to_string(i), .points = {{1, 1.0 + i}}});
+  draw(chart, folder_.file("legend"), {.formats = {"svg"}});
+  double right = 0;
+  std::vector<Text> legend;
+  for (const Text& text : texts(folder_.file("legend.svg"))) {
+    if (text.letters.starts_with("a rather")) {
+      legend.push_back(text);
+    } else {
+      right = std::max(right, text.x);  // of the axis' numbers
+    }
+  }
+  ASSERT_EQ(legend.size(), 14U);
+  double before = 0;
+  for (const Text& entry : legend) {
+    EXPECT_GT(entry.x, right);
+    EXPECT_GE(entry.y - before, entry.size);
+    before = entry.y;
+  }
 }
 
-TEST_F(PlotTest, APointOnALineHasItsName) {
+TEST_F(PlotTest, ASmallPictureHasSmallLetters) {
   Chart chart;
-  chart.x = chart.y = {.log_base = 10};
-  chart.series = {{.label = "measured", .points = {{10, 10, {}, {}, "alone"}, {1, 1}, {1000, 100}}},
-                  {.label = "roof", .style = Series::Style::lines, .points = {{1, 10}, {1000, 10}}}};
-  draw(chart, folder_.file("roof"), {.formats = {"svg"}});
-  EXPECT_THAT(testing::slurp(folder_.file("roof.svg")), HasSubstr("alone"));
+  chart.title = "title";
+  chart.series = {{.label = "measured", .points = {{1, 1}, {2, 2}}}};
+  const auto size_of_title = [&](std::pair<int, int> size) {
+    draw(chart, folder_.file("small"), {.size = size, .formats = {"svg"}});
+    const std::vector<Text> all = texts(folder_.file("small.svg"));
+    return std::find_if(all.begin(), all.end(), [](const Text& t) { return t.letters == "title"; })->size;
+  };
+  EXPECT_NEAR(size_of_title({750, 500}), size_of_title({1500, 1000}) / 2, 0.1);
+  EXPECT_NEAR(size_of_title({3000, 500}), size_of_title({1500, 1000}) / 2, 0.1);
 }
 
 TEST_F(PlotTest, AStyleSetsTitleSizeAndFormats) {
@@ -344,18 +384,33 @@ TEST_F(PlotTest, NamesOnAnAxisDoNotOverlap) {
       chart.x.categories.push_back("depth 3, 16 filters, batch " + std::to_string(i));
       chart.series.front().points.push_back({static_cast<double>(i), 1});
     }
-    (void)draw(chart, folder_.file("names"));
-    const std::string picture = testing::slurp(folder_.file("names.svg"));
-    const std::regex name(R"re(translate\(([0-9.]+),[0-9.]+\) rotate\((30|90)\)[^>]*font-size="([0-9.]+)")re");
-    double before = -HUGE_VAL;
+    (void)draw(chart, folder_.file("names"), {.formats = {"svg"}});
+    double before = 0;
     int names = 0;
-    for (std::sregex_iterator at(picture.begin(), picture.end(), name), end; at != end; ++at, ++names) {
-      const double x = std::stod((*at)[1]), angle = std::stod((*at)[2]) * std::acos(-1) / 180;
-      EXPECT_GE((x - before) * std::sin(angle), std::stod((*at)[3])) << n;
-      before = x;
+    for (const Text& text : texts(folder_.file("names.svg"))) {
+      if (!text.letters.starts_with("depth 3")) continue;
+      EXPECT_EQ(text.letters, chart.x.categories[static_cast<std::size_t>(names++)]);
+      EXPECT_GE(text.y - before, text.size) << n;
+      before = text.y;
     }
-    EXPECT_GE(names, std::min(n, 40));
+    EXPECT_EQ(names, n);
   }
+}
+
+TEST_F(PlotTest, NamesMayHaveAnyText) {
+  const std::string odd = "a_b {c} 'd' \"e\" ^f @g \\n $1 %d `h` \xc3\xbc";
+  Chart chart;
+  chart.title = chart.y.label = odd;
+  std::string umlauts = "x";  // long enough to be cut, and with two bytes a letter
+  for (int i = 0; i < 50; ++i) umlauts += "\xc3\xbc";
+  chart.x.categories = {odd, umlauts};
+  chart.series = {{.label = odd, .style = Series::Style::bars, .points = {{0, 1}, {1, 2}}}};
+  (void)draw(chart, folder_.file("odd"), {.formats = {"svg"}});
+  const std::string escaped = "a_b {c} 'd' \"e\" ^f @g \\n $1 %d `h` \xc3\xbc";
+  int whole = 0;
+  for (const Text& text : texts(folder_.file("odd.svg"))) whole += text.letters == escaped ? 1 : 0;
+  EXPECT_EQ(whole, 4);  // title, axis, name, legend
+  EXPECT_TRUE(is_utf8(testing::slurp(folder_.file("odd.svg"))));
 }
 
 TEST_F(PlotTest, NothingTimedIsRefused) {

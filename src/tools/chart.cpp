@@ -13,7 +13,6 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -26,6 +25,8 @@
 
 namespace perfpred {
 namespace {
+
+constexpr int shortest_side = 300, longest_side = 10000;  // of a picture, pixels
 
 struct FileCloser {
   void operator()(std::FILE* file) const { std::fclose(file); }
@@ -86,34 +87,41 @@ std::string run_gnuplot(const std::string& script) {
 }
 
 /// The terminal of one format: letters have the same share of the picture in each.
-std::string terminal(const std::string& format, int width, int height) {
+std::string terminal(const std::string& format, int width, int height, double letters) {
   if (format == "png") {
-    return fmt::format("pngcairo size {},{} font 'Sans,18' linewidth 1.5 noenhanced", width, height);
+    return fmt::format("pngcairo size {},{} font 'Sans,18' fontscale {:.3f} linewidth 1.5 noenhanced", width, height,
+                       letters);
   }
   if (format == "svg") {
-    return fmt::format("svg size {},{} font 'Sans,16' noenhanced background '#ffffff'", width * 4 / 5, height * 4 / 5);
+    return fmt::format("svg size {},{} font 'Sans,16' fontscale {:.3f} noenhanced background '#ffffff'", width * 4 / 5,
+                       height * 4 / 5, letters);
   }
-  return fmt::format("pdfcairo size {},{} font 'Sans,12' linewidth 1.5 noenhanced", width / 100.0, height / 100.0);
+  return fmt::format("pdfcairo size {},{} font 'Sans,12' fontscale {:.3f} linewidth 1.5 noenhanced", width / 100.0,
+                     height / 100.0, letters);
 }
 
 }  // namespace
 
+void Series::sort_by_x() {
+  std::stable_sort(points.begin(), points.end(), [](const ChartPoint& a, const ChartPoint& b) { return a.x < b.x; });
+}
+
+Series& Chart::series_of(const std::string& label, Series::Style style) {
+  const auto known = std::find_if(series.begin(), series.end(), [&](const Series& s) { return s.label == label; });
+  return known != series.end() ? *known : series.emplace_back(Series{.label = label, .style = style});
+}
+
 ChartStyle ChartStyle::parse(std::string title, const std::string& size, const std::string& formats) {
   ChartStyle style = {.title = std::move(title), .formats = {}};
-  const std::size_t by = size.find('x');
-  const auto pixels = [&](std::string_view text) {
-    int value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (by == std::string::npos || error != std::errc{} || end != text.data() + text.size() || value < 300 ||
-        value > 10000) {
-      throw InputError(fmt::format("size \"{}\" is not WIDTHxHEIGHT in pixels, each 300 to 10000", shown(size)));
-    }
-    return value;
-  };
   if (!size.empty()) {
-    const std::string_view text = size;
-    style.size = {pixels(text.substr(0, std::min(by, text.size()))),
-                  pixels(text.substr(std::min(by, text.size() - 1) + 1))};
+    int width = 0, height = 0;
+    char more = 0;
+    if (std::sscanf(size.c_str(), "%5dx%5d%c", &width, &height, &more) != 2 ||
+        std::min(width, height) < shortest_side || std::max(width, height) > longest_side) {
+      throw InputError(fmt::format("size \"{}\" is not WIDTHxHEIGHT in pixels, each {} to {}", shown(size),
+                                   shortest_side, longest_side));
+    }
+    style.size = {width, height};
   }
   for (std::size_t begin = 0; begin <= formats.size();) {
     const std::size_t end = std::min(formats.find(',', begin), formats.size());
@@ -129,14 +137,15 @@ ChartStyle ChartStyle::parse(std::string title, const std::string& size, const s
 
 std::vector<std::string> draw(const Chart& chart, const std::string& stem, const ChartStyle& style) {
   const std::string title = style.title.empty() ? chart.title : style.title + ": " + chart.title;
-  const double grow = times_as_large(chart);
+  const std::pair<int, int> usual = usual_size(chart);
   const auto [width, height] =
-      style.size.value_or(std::pair(static_cast<int>(1500 * grow), static_cast<int>(1000 * grow)));
-  const std::string script = chart_script(chart, title, width, height);
+      style.size.value_or(std::pair(std::min(usual.first, longest_side), std::min(usual.second, longest_side)));
+  const double letters = std::min({1.0, 1.0 * width / usual.first, 1.0 * height / usual.second});
+  const std::string script = chart_script(chart, title);
   std::vector<std::string> files;
   for (const std::string& format : style.formats) {
-    const std::string picture =
-        run_gnuplot(fmt::format("set encoding utf8\nset terminal {}\n{}", terminal(format, width, height), script));
+    const std::string picture = run_gnuplot(
+        fmt::format("set encoding utf8\nset terminal {}\n{}", terminal(format, width, height, letters), script));
     const std::filesystem::path folder = std::filesystem::path(stem).parent_path();
     if (!folder.empty()) make_folder(folder.string());
     files.push_back(fmt::format("{}.{}", stem, format));

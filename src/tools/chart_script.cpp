@@ -8,7 +8,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <optional>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -18,19 +18,24 @@ namespace perfpred {
 namespace {
 
 using Style = Series::Style;
+using Panel = std::span<const Series>;
 
 // Okabe and Ito's colours, which colour-blind readers can tell apart; the strongest contrast first.
 constexpr std::array<const char*, 7> colors = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
                                                "#E69F00", "#56B4E9", "#000000"};
 constexpr std::array<int, 7> point_types = {7, 5, 9, 11, 13, 4, 6};
+constexpr const char* small_font = "font ',13'";
 
-const char* color_of(int number) { return colors[static_cast<std::size_t>(number) % colors.size()]; }
+constexpr std::size_t longest_name = 45;          // letters of a name on an axis; longer ones leave a chart no room
+constexpr std::size_t longest_legend = 6;         // entries below a chart; a longer legend stands beside it
+constexpr std::size_t longest_large_legend = 20;  // entries beside a chart that have the larger letters
+constexpr std::size_t most_grouped = 10;          // series with a group of a chart that is not split
+constexpr std::size_t panel_legend = 6;           // series of a panel
+
+const char* color_of(std::size_t number) { return colors[number % colors.size()]; }
 /// Colours repeat after seven; points and dashes then differ.
-int point_type_of(int number) {
-  const auto n = static_cast<std::size_t>(number);
-  return point_types[(n + n / colors.size()) % point_types.size()];
-}
-std::size_t dash_of(int number) { return 1 + static_cast<std::size_t>(number) / colors.size(); }
+int point_type_of(std::size_t number) { return point_types[(number + number / colors.size()) % point_types.size()]; }
+std::size_t dash_of(std::size_t number) { return 1 + number / colors.size(); }
 
 /// In single quotes gnuplot takes everything literally except a quote and the end of the line.
 std::string quoted_text(std::string_view text) {
@@ -40,6 +45,21 @@ std::string quoted_text(std::string_view text) {
     out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
   }
   return out + "'";
+}
+
+/// A name on an axis: without its middle if it is long, and as a format, where % is doubled.
+std::string tick_text(std::string_view name) {
+  const auto between_letters = [&](std::size_t at) {
+    while ((static_cast<unsigned char>(name[at]) & 0xC0U) == 0x80U) --at;  // inside a letter of UTF-8
+    return at;
+  };
+  std::string whole(name), out;
+  if (name.size() > longest_name) {
+    whole = fmt::format("{}...{}", name.substr(0, between_letters(longest_name / 2)),
+                        name.substr(between_letters(name.size() - longest_name / 2)));
+  }
+  for (const char c : whole) out += c == '%' ? std::string("%%") : std::string(1, c);
+  return quoted_text(out);
 }
 
 /// What an axis shows, from end to end.
@@ -60,30 +80,6 @@ struct Span {
   }
 };
 
-/// gnuplot labels only the powers on a logarithmic axis, and a short axis may contain one or none.
-std::string log_ticks(const Span& range, double base) {
-  std::vector<std::string> ticks;
-  const double decades = std::log10(range.high / range.low);
-  std::vector<double> steps = {1};
-  if (base == 10 && decades < 2.5) steps = {1, 2, 5};
-  if (base == 10 && decades < 1) steps = {1, 1.5, 2, 3, 4, 5, 7};
-  const int first = static_cast<int>(std::floor(std::log(range.low) / std::log(base))) - 1;
-  const int last = static_cast<int>(std::ceil(std::log(range.high) / std::log(base))) + 1;
-  const int stride = std::max(1, (last - first) / 16);
-  for (int power = first; power <= last; power += stride) {
-    for (const double step : steps) {
-      const double at = step * std::pow(base, power);
-      ticks.push_back(fmt::format("'{:.10g}' {:.10g}", at, at));
-    }
-  }
-  return fmt::format("({})", fmt::join(ticks, ", "));
-}
-
-constexpr std::size_t max_slanted = 20, max_upright = 48;  // names on an axis that do not overlap
-constexpr std::size_t longest_name = 40;                   // longer ones leave a chart no room
-constexpr std::size_t longest_legend = 10;                 // grouped series of a chart that is not split
-constexpr std::size_t panel_legend = 6;                    // series of a panel
-
 /// A logarithmic axis that is too short to have powers to label is drawn linear.
 Span shown_span(const Axis& axis, Span data, bool from_zero) {
   if (!axis.categories.empty()) return {-0.6, static_cast<double>(axis.categories.size()) - 0.4};
@@ -95,250 +91,201 @@ Span shown_span(const Axis& axis, Span data, bool from_zero) {
   if (from_zero) data.low = std::min(data.low, 0.0);
   const double extent = data.high - data.low;
   const double room = extent > 0 ? 0.06 * extent : std::max(0.1 * std::abs(data.high), 1e-9);
-  const double low = from_zero ? data.low : data.low - room;
-  return {axis.low.value_or(low), axis.high.value_or(data.high + room)};
+  return {axis.low.value_or(from_zero ? data.low : data.low - room), axis.high.value_or(data.high + room)};
 }
 
-std::string category_commands(const Axis& axis, char name) {
-  const std::size_t n = axis.categories.size(), stride = (n + max_upright - 1) / max_upright;
+/// gnuplot labels only the powers on a logarithmic axis, and a short axis may contain one or none.
+std::string log_ticks(const Span& range, double base) {
+  const int most = base == 2 ? 16 : 9;  // labels that do not overlap
+  const double decades = std::log10(range.high / range.low);
+  std::vector<double> steps = {1};
+  if (base == 10 && decades < 2.5) steps = {1, 2, 5};
+  if (base == 10 && decades < 1) steps = {1, 1.5, 2, 3, 4, 5, 7};
+  const int first = static_cast<int>(std::floor(std::log(range.low) / std::log(base)));
+  const int last = static_cast<int>(std::ceil(std::log(range.high) / std::log(base)));
   std::vector<std::string> ticks;
-  std::size_t letters = 0;
-  for (std::size_t i = 0; i < n; i += stride) {
-    const std::string& whole = axis.categories[i];
-    const std::string shown = whole.size() <= longest_name ? whole : whole.substr(0, longest_name - 3) + "...";
-    ticks.push_back(fmt::format("{} {}", quoted_text(shown), i));
-    letters = std::max(letters, shown.size() + 2);
+  for (int power = first; power <= last; power += 1 + (last - first) / most) {
+    for (const double step : steps) {
+      const double at = step * std::pow(base, power);
+      ticks.push_back(fmt::format("'{:.8g}' {:.10g}", at, at));
+    }
   }
-  const char* turned = letters * n <= 90  ? "norotate"
-                       : n <= max_slanted ? "rotate by -30 left"
-                                          : "rotate by -90 left font ',13'";
-  const std::string label = stride > 1 ? fmt::format("set {}label 'one of {} is named'\n", name, stride) : "";
-  return label + fmt::format("set {}tics ({}) {} nomirror\n", name, fmt::join(ticks, ", "), turned);
+  return fmt::format("({})", fmt::join(ticks, ", "));
 }
 
 std::string axis_commands(const Axis& axis, char name, const Span& span) {
-  std::string text = fmt::format("set {0}label {1}\nset {0}range [{2}:{3}]\n", name, quoted_text(axis.label),
-                                 number_text(span.low), number_text(span.high));
-  if (!axis.categories.empty()) return text + category_commands(axis, name);
+  std::string text = fmt::format("set {}label {}\n", name, quoted_text(axis.label));
+  if (!axis.categories.empty()) {
+    constexpr std::size_t most_large = 24;  // names that do not overlap
+    std::vector<std::string> ticks;
+    for (const std::string& category : axis.categories) {
+      ticks.push_back(fmt::format("{} {}", tick_text(category), ticks.size()));
+    }
+    return text + fmt::format("set {0}range [{1}:{2}]\nset {0}tics scale 0 {3} ({4})\n", name, span.high, span.low,
+                              ticks.size() > most_large ? small_font : "", fmt::join(ticks, ", "));
+  }
+  text += fmt::format("set {0}range [{1}:{2}]\nset format {0} '%.10g'\n", name, number_text(span.low),
+                      number_text(span.high));
   if (span.log) {
-    return text +
-           fmt::format("set logscale {0} {1}\nset {0}tics {2}\n", name, axis.log_base, log_ticks(span, axis.log_base));
-  }
-  if (axis.whole && span.high - span.low < 20) text += fmt::format("set {}tics 1\n", name);
-  return text + fmt::format("set format {} '%g'\n", name);
-}
-
-/// Where a picture has its axes, by estimate: gnuplot alone knows.
-struct Canvas {
-  double width, height;                    ///< of the room between the axes, pixels
-  double letter = 9, line = 22, mark = 9;  ///< sizes of a name's letter (font size 13) and of a point, pixels
-};
-
-struct Box {
-  double left, low, right, high;
-  [[nodiscard]] bool meets(const Box& b) const {
-    return left < b.right && b.left < right && low < b.high && b.low < high;
-  }
-};
-
-/// A line as a row of small boxes.
-void add_line(std::vector<Box>& taken, const Series& series, const Span& x, const Span& y, const Canvas& canvas) {
-  constexpr int pieces = 100;
-  for (std::size_t i = 1; i < series.points.size(); ++i) {
-    const ChartPoint &a = series.points[i - 1], &b = series.points[i];
-    for (int k = 0; k <= pieces; ++k) {
-      const double share = static_cast<double>(k) / pieces;
-      const double at_x = (x.share(a.x) + share * (x.share(b.x) - x.share(a.x))) * canvas.width;
-      const double at_y = (y.share(a.y) + share * (y.share(b.y) - y.share(a.y))) * canvas.height;
-      taken.push_back({at_x - 2, at_y - 2, at_x + 2, at_y + 2});
-    }
-  }
-}
-
-/// What is in a panel already.
-struct TakenRoom {
-  std::vector<Box> marks_and_names, lines, guides;
-};
-
-bool is_free(const Box& box, const std::vector<Box>& taken) {
-  return std::none_of(taken.begin(), taken.end(), [&](const Box& b) { return b.meets(box); });
-}
-
-/// Room for a text of this width beside a point, with no line between the two; the point itself may lie on one.
-std::optional<Box> free_place(const Box& mark, double width, bool on_guides, const TakenRoom& taken,
-                              const Canvas& canvas) {
-  const double middle = (mark.left + mark.right) / 2;
-  for (const double up : {0.0, -1.0, 0.5, 1.0, -2.0, 2.0, -3.0, 3.0}) {  // lines above the point; 0.5: beside it
-    for (const bool right : {true, false}) {
-      const double left = right ? mark.right + 1 : mark.left - 1 - width;
-      const double low =
-          up == 0.5 ? (mark.low + mark.high - canvas.line) / 2 : mark.high - canvas.mark + up * canvas.line;
-      const Box box = {left, low, left + width, low + canvas.line};
-      const double from = std::min(box.high, mark.high), to = std::max(box.low, mark.low);
-      const bool apart = to <= from || is_free({middle - 1, from, middle + 1, to}, taken.lines);
-      const bool inside = box.left >= 0 && box.right <= canvas.width && box.low >= 0 && box.high <= canvas.height;
-      if (inside && apart && is_free(box, taken.marks_and_names) && is_free(box, taken.lines) &&
-          (on_guides || is_free(box, taken.guides))) {
-        return box;
-      }
-    }
-  }
-  return std::nullopt;
-}
-
-/// Names beside their points, each where it covers neither another name nor a point nor a line; those without room are
-/// left out. They cover guides only where there is no other room.
-std::string name_commands(const std::vector<const Series*>& panel, const Span& x, const Span& y, const Canvas& canvas) {
-  TakenRoom taken;
-  std::vector<std::pair<const ChartPoint*, Box>> named;
-  for (const Series* series : panel) {
-    const bool marks = series->style == Style::points || series->style == Style::lines_points;
-    for (const ChartPoint& p : series->points) {
-      const double at_x = x.share(p.x) * canvas.width, at_y = y.share(p.y) * canvas.height, half = canvas.mark;
-      const Box mark = {at_x - half, at_y - half, at_x + half, at_y + half};
-      if (marks) taken.marks_and_names.push_back(mark);
-      if (!p.name.empty()) named.emplace_back(&p, mark);
-    }
-    if (series->style == Style::lines) add_line(taken.lines, *series, x, y, canvas);
-    if (series->style == Style::guide) add_line(taken.guides, *series, x, y, canvas);
-  }
-  std::string text;
-  for (const auto& [point, mark] : named) {
-    const double name_width = static_cast<double>(point->name.size()) * canvas.letter;
-    std::optional<Box> box = free_place(mark, name_width, false, taken, canvas);
-    if (!box) box = free_place(mark, name_width, true, taken, canvas);
-    if (!box) continue;
-    taken.marks_and_names.push_back(*box);
-    text += fmt::format("set label {} at graph {:.4f},{:.4f} left front font ',13'\n", quoted_text(point->name),
-                        box->left / canvas.width, (box->low + canvas.line / 2) / canvas.height);
+    text += fmt::format("set logscale {0} {1}\nset {0}tics {2}\n", name, axis.log_base, log_ticks(span, axis.log_base));
+  } else if (axis.whole && span.high - span.low < 20) {
+    text += fmt::format("set {}tics 1\n", name);
   }
   return text;
 }
 
-/// Rows `x y low high`; without error bars low and high are y.
-std::string data_block(const Series& series, const std::string& name, double bar_shift) {
-  std::string text = fmt::format("{} << EOD\n", name);
-  for (const ChartPoint& p : series.points) {
-    text += fmt::format("{} {} {} {}\n", p.x + bar_shift, p.y, p.low.value_or(p.y), p.high.value_or(p.y));
-  }
-  return text + "EOD\n";
-}
+/// Where the points of a chart lie. Names stand on the vertical axis, where they have room.
+struct Axes {
+  Span x, y;
+  bool names_on_x = false;
 
-/// What `plot` says of one series.
-std::vector<std::string> plot_terms(const Series& series, const std::string& data, int color, double bar_width) {
-  const std::string title = series.label.empty() ? "notitle" : fmt::format("title {}", quoted_text(series.label));
-  const std::string ink = fmt::format("lc rgb '{}'", color_of(color));
-  const std::string mark = fmt::format("{} pt {} ps 1.4", ink, point_type_of(color));
-  const std::string bars = data + " using 1:2:3:4 with yerrorbars lw 1.2 pt 0 ";
+  explicit Axes(const Chart& chart) : names_on_x(!chart.x.categories.empty()) {
+    bool bars = false;
+    for (const Series& series : chart.series) {
+      bars = bars || series.style == Style::bars;
+      for (const ChartPoint& p : series.points) {
+        if (series.style == Style::guide && &p != &series.points.back()) continue;
+        x.cover(p.x, chart.x.log_base > 0);
+        for (const double at : {p.y, p.low.value_or(p.y), p.high.value_or(p.y)}) y.cover(at, chart.y.log_base > 0);
+      }
+    }
+    x = shown_span(chart.x, x, false);
+    y = shown_span(chart.y, y, bars);
+  }
+  /// Two columns, or two coordinates, in gnuplot's order.
+  [[nodiscard]] std::string place(double at_x, double at_y, const char* between) const {
+    return names_on_x ? fmt::format("{}{}{}", at_y, between, at_x) : fmt::format("{}{}{}", at_x, between, at_y);
+  }
+};
+
+/// What `plot` says of one series. Its data have the columns x, y, and the ends of the error bar, which are y if it has
+/// none.
+std::string plot_term(const Series& series, const std::string& data, std::size_t color, double bar_width,
+                      const Axes& axes) {
   const bool intervals = series.points.front().low.has_value();
-  std::vector<std::string> terms;
-  switch (series.style) {
-    case Style::points:
-      terms = {fmt::format("{} using 1:2 with points {} {}", data, mark, title)};
-      break;
-    case Style::lines:
-      terms = {fmt::format("{} using 1:2 with lines lw 2 dt {} {} {}", data, dash_of(color), ink, title)};
-      break;
-    case Style::lines_points:
-      terms = {fmt::format("{} using 1:2 with linespoints lw 1.5 dt {} {} {}", data, dash_of(color), mark, title)};
-      break;
-    case Style::guide:
-      terms = {fmt::format("{} using 1:2 with lines lw 1 dt 2 lc rgb '#808080' {}", data, title)};
-      break;
-    case Style::bars:
-      terms = {fmt::format("{} using 1:2:({}) with boxes fs solid 0.85 border lc rgb '#303030' fc rgb '{}' {}", data,
-                           number_text(bar_width * 0.92), color_of(color), title)};
-      if (intervals) terms.push_back(bars + "lc rgb '#000000' notitle");
-      return terms;
-    case Style::band:
-      return {fmt::format("{} using 1:3:4 with filledcurves fs transparent solid 0.25 noborder fc rgb '{}' {}", data,
-                          color_of(color), title)};
-  }
-  if (intervals) terms.insert(terms.begin(), bars + ink + " notitle");
-  return terms;
+  const std::string ink = fmt::format("lc rgb '{}'", color_of(color)),
+                    fill = fmt::format("fc rgb '{}'", color_of(color));
+  const std::string mark = fmt::format("pt {} ps 1.4 {}", point_type_of(color), ink);
+  const std::string with_errors = fmt::format("{} using 1:2:3:4 with {}error", data, axes.names_on_x ? 'x' : 'y');
+  const std::string plain = data + " using 1:2 with ";
+  const auto term = [&]() -> std::string {
+    switch (series.style) {
+      case Style::points:
+        return fmt::format("{} {}", intervals ? with_errors + "bars" : plain + "points", mark);
+      case Style::lines_points:
+        return fmt::format("{} lw 1.5 dt {} {}", intervals ? with_errors + "lines" : plain + "linespoints",
+                           dash_of(color), mark);
+      case Style::lines:
+        return fmt::format("{}lines lw 2 dt {} {}", plain, dash_of(color), ink);
+      case Style::guide:
+        return plain + "lines lw 1 dt 2 lc rgb '#808080'";
+      case Style::bars:
+        return fmt::format("{0} using 1:2:({1}):1:($2-{2}):($2+{2}) with boxxyerror fs solid 0.85 noborder {3}", data,
+                           axes.y.low, 0.46 * bar_width, fill);
+      case Style::band:
+        return fmt::format("{} using 1:3:4 with filledcurves fs transparent solid 0.25 noborder {}", data, fill);
+    }
+    return {};
+  };
+  return fmt::format("{} {}{}", term(), series.label.empty() ? "notitle" : "title " + quoted_text(series.label),
+                     intervals && series.style == Style::bars ? ", " + with_errors + "bars pt 0 lc black notitle" : "");
 }
 
-using Panel = std::vector<const Series*>;
+/// A line of the legend without a mark.
+std::string legend_text(const std::string& text) {
+  return fmt::format("NaN with lines lc bgnd title {}", quoted_text(text));
+}
 
-/// All series in one panel, or, where too many are of groups, these packed in their order, the others in each.
-std::vector<Panel> panels_of(const Chart& chart) {
-  Panel all, common;
-  std::vector<Panel> groups;  // neighbours of one group
-  std::size_t grouped = 0;
-  for (const Series& series : chart.series) {
-    if (series.points.empty()) continue;
-    all.push_back(&series);
-    if (series.group.empty()) {
-      common.push_back(&series);
-      continue;
-    }
-    ++grouped;
-    if (groups.empty() || groups.back().front()->group != series.group || groups.back().size() == panel_legend) {
-      groups.emplace_back();
-    }
-    groups.back().push_back(&series);
+/// "2-4,7"
+std::string ranges_text(const std::set<std::size_t>& numbers) {
+  std::vector<std::string> parts;
+  for (auto at = numbers.begin(); at != numbers.end();) {
+    const std::size_t from = *at;
+    std::size_t to = from;
+    while (++at != numbers.end() && *at == to + 1) ++to;
+    parts.push_back(from == to ? fmt::format("{}", from) : fmt::format("{}-{}", from, to));
   }
-  if (grouped <= longest_legend) return {all};
+  return fmt::format("{}", fmt::join(parts, ","));
+}
+
+/// Numbers beside the named points, from left to right, which the legend explains. Points with too little room between
+/// them share a text.
+std::string number_commands(Panel panel, const Axes& axes, std::vector<std::string>& terms) {
+  constexpr double near_x = 0.035, near_y = 0.025;  // of an axis
+  std::vector<const ChartPoint*> points;
+  for (const Series& series : panel) {
+    for (const ChartPoint& p : series.points) {
+      if (!p.name.empty()) points.push_back(&p);
+    }
+  }
+  std::stable_sort(points.begin(), points.end(), [](auto* a, auto* b) { return a->x < b->x; });
+  struct Mark {
+    double right, y;
+    std::set<std::size_t> numbers;
+  };
+  std::vector<Mark> marks;
+  std::vector<std::string> names;
+  for (const ChartPoint* p : points) {
+    auto name = std::find(names.begin(), names.end(), p->name);
+    if (name == names.end()) name = names.insert(name, p->name);
+    auto mark = std::find_if(marks.begin(), marks.end(), [&](const Mark& m) {
+      return axes.x.share(p->x) - axes.x.share(m.right) < near_x &&
+             std::abs(axes.y.share(p->y) - axes.y.share(m.y)) < near_y;
+    });
+    if (mark == marks.end()) mark = marks.insert(mark, {p->x, p->y, {}});
+    mark->right = p->x;
+    mark->numbers.insert(static_cast<std::size_t>(name - names.begin()) + 1);
+  }
+  std::string text;
+  for (const auto& [right, y, numbers] : marks) {
+    text += fmt::format("set label '{}' at {} left offset 0.8,0 front {}\n", ranges_text(numbers),
+                        axes.place(right, y, ","), small_font);
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) terms.push_back(legend_text(fmt::format("{}: {}", i + 1, names[i])));
+  return text;
+}
+
+/// All series in one panel, or, where too many have a group, some neighbours in each, those of a group together.
+std::vector<Panel> panels_of(std::span<const Series> series) {
+  const auto grouped = std::count_if(series.begin(), series.end(), [](const Series& s) { return !s.group.empty(); });
+  if (static_cast<std::size_t>(grouped) <= most_grouped) return {series};
   std::vector<Panel> panels;
-  std::size_t free = 0;
-  for (const Panel& group : groups) {
-    if (group.size() > free) {
-      panels.push_back(common);
-      free = panel_legend;
+  std::size_t first = 0;
+  for (std::size_t i = 0, end = 0; i < series.size(); i = end) {
+    while (end < series.size() && end - i < panel_legend && series[end].group == series[i].group) ++end;
+    if (end - first > panel_legend) {
+      panels.push_back(series.subspan(first, i - first));
+      first = i;
     }
-    panels.back().insert(panels.back().end(), group.begin(), group.end());
-    free -= group.size();
   }
+  panels.push_back(series.subspan(first));
   return panels;
 }
 
 /// The data blocks and the `plot` command of one panel.
-std::string panel_commands(const Panel& panel, std::size_t number) {
+std::string panel_commands(Panel panel, const Axes& axes, std::size_t rows_of_legend) {
   const auto bars = static_cast<double>(
-      std::count_if(panel.begin(), panel.end(), [](const Series* s) { return s->style == Style::bars; }));
+      std::count_if(panel.begin(), panel.end(), [](const Series& s) { return s.style == Style::bars; }));
   const double width = bars > 0 ? 0.8 / bars : 0;
-  std::string data;
+  std::string text = "unset label\n";
   std::vector<std::string> terms;
   double bar = 0;
-  int next_color = 0;
-  for (std::size_t i = 0; i < panel.size(); ++i) {
-    const Series& series = *panel[i];
-    const std::string name = fmt::format("$data{}_{}", number, i);
-    data += data_block(series, name, series.style == Style::bars ? width * (bar++ + 0.5) - 0.4 : 0);
-    const int color = series.color ? *series.color : series.style == Style::guide ? 0 : next_color++;
-    for (std::string& term : plot_terms(series, name, color, width)) terms.push_back(std::move(term));
+  std::size_t next_color = 0;
+  for (const Series& series : panel) {
+    const std::string data = fmt::format("$data{}", &series - panel.data());
+    const double shift = series.style == Style::bars ? width * (bar++ + 0.5) - 0.4 : 0;
+    text += data + " << EOD\n";
+    for (const ChartPoint& p : series.points) {
+      text += fmt::format("{} {} {}\n", axes.place(p.x + shift, p.y, " "), p.low.value_or(p.y), p.high.value_or(p.y));
+    }
+    text += "EOD\n";
+    const std::size_t color = series.color ? *series.color : series.style == Style::guide ? 0 : next_color++;
+    terms.push_back(plot_term(series, data, color, width, axes));
   }
-  return fmt::format("{}plot {}\n", data, fmt::join(terms, ", \\\n  "));
-}
-
-/// Rows that the legend below a panel of a grid may need: gnuplot makes as few as its longest label lets, by widths of
-/// the terminal's letters.
-std::size_t legend_rows(const Panel& panel, double width) {
-  constexpr double letter = 12, mark = 60, share = 0.75;  // pixels, and of the panel's width between its axes
-  std::size_t labels = 0, longest = 0;
-  for (const Series* series : panel) {
-    labels += series->label.empty() ? 0 : 1;
-    longest = std::max(longest, series->label.size());
-  }
-  const double columns = std::max(1.0, std::floor(share * width / (letter * static_cast<double>(longest) + mark)));
-  return static_cast<std::size_t>(std::ceil(static_cast<double>(labels) / columns));
-}
-
-/// Room for the legends of the panels in a row of a grid.
-std::string row_commands(std::span<const Panel> row, double width) {
-  constexpr double axis_lines = 3.4, legend_line = 0.78;  // heights of a letter of the terminal's font
-  std::size_t most = 0;
-  for (const Panel& panel : row) most = std::max(most, legend_rows(panel, width));
-  return fmt::format("set bmargin {:.2f}\nset key maxrows {}\n", axis_lines + legend_line * static_cast<double>(most),
-                     std::max<std::size_t>(most, 1));
-}
-
-/// The room between the axes of each panel, as gnuplot leaves it.
-Canvas canvas_of(std::span<const Panel> panels, double width, double height, std::size_t columns, std::size_t rows) {
-  constexpr double legend_line = 0.028, most_rows = 6;
-  if (panels.size() > 1) return {width * 0.85 / static_cast<double>(columns), height * 0.6 / static_cast<double>(rows)};
-  const double legend = panels.empty() ? 0 : static_cast<double>(legend_rows(panels.front(), width));
-  return {width * 0.875, height * (0.79 - legend_line * std::min(most_rows, legend))};
+  text += number_commands(panel, axes, terms);
+  if (terms.empty()) terms.emplace_back("NaN notitle");
+  for (std::size_t row = panel.size(); row < rows_of_legend; ++row) terms.push_back(legend_text(" "));
+  return fmt::format("{}plot {}\n", text, fmt::join(terms, ", \\\n  "));
 }
 
 /// Columns of the grid of panels.
@@ -348,49 +295,50 @@ std::size_t columns_for(std::size_t panels) {
 
 }  // namespace
 
-double times_as_large(const Chart& chart) {
-  constexpr double legible = 0.6;  // sides of a panel, in those of a chart of one panel
-  return std::max(1.0, legible * static_cast<double>(columns_for(panels_of(chart).size())));
+std::pair<int, int> usual_size(const Chart& chart) {
+  constexpr int width = 1500, height = 1000, around_names = 300, name = 20, bars_of_name = 3;
+  constexpr double panel = 0.6;  // sides of a panel, in those of a chart of one panel
+  const double grow = std::max(1.0, panel * static_cast<double>(columns_for(panels_of(chart.series).size())));
+  const int names = static_cast<int>(chart.x.categories.size());
+  const int series = static_cast<int>(chart.series.size());
+  return {static_cast<int>(width * grow),
+          std::max(static_cast<int>(height * grow), around_names + names * name * std::max(1, series / bars_of_name))};
 }
 
-std::string chart_script(const Chart& chart, const std::string& title, double width, double height) {
-  Span x_data, y_data;
-  bool legend = false, bars = false;
+std::string chart_script(const Chart& chart, const std::string& title) {
+  std::vector<Series> drawn;
+  std::size_t entries = 0;
   for (const Series& series : chart.series) {
-    legend = legend || !series.label.empty();
-    bars = bars || series.style == Style::bars;
-    for (const ChartPoint& p : series.points) {
-      x_data.cover(p.x, chart.x.log_base > 0);
-      for (const double y : {p.y, p.low.value_or(p.y), p.high.value_or(p.y)}) y_data.cover(y, chart.y.log_base > 0);
-    }
+    if (series.points.empty()) continue;
+    drawn.push_back(series);
+    entries += series.label.empty() ? 0 : 1;
+    for (const ChartPoint& p : series.points) entries += p.name.empty() ? 0 : 1;
   }
-  const Span x = shown_span(chart.x, x_data, false), y = shown_span(chart.y, y_data, bars);
-  const std::vector<Panel> panels = panels_of(chart);
-  const std::size_t columns = columns_for(panels.size());
-  const std::size_t rows = (panels.size() + columns - 1) / std::max<std::size_t>(columns, 1);
-  const bool grid = panels.size() > 1;
+  const Axes axes(chart);
   std::string text = "set border 3\nset tics nomirror\nset grid lw 0.5 lc rgb '#C8C8C8'\n";
-  text += axis_commands(chart.x, 'x', x) + axis_commands(chart.y, 'y', y);
-  text += !legend ? "unset key\n"
-          : grid  ? "set key below left font ',13' samplen 2 spacing 0.95 Left reverse\n"
-                  : "set key below center maxrows 6 spacing 1.1 Left reverse samplen 2.5 height 0.8\n";
-  const Canvas canvas = canvas_of(panels, width, height, columns, rows);
-  if (grid) {
-    text += fmt::format(
-        "set tics font ',14'\nset xlabel font ',14'\nset ylabel font ',14'\nset lmargin 13\nset rmargin 2\n"
-        "set multiplot layout {},{} title {}\n",
-        rows, columns, quoted_text(title));
-  } else {
-    text += fmt::format("set title {}\n", quoted_text(title));
-  }
-  for (std::size_t i = 0; i < panels.size(); ++i) {
-    if (grid && i % columns == 0) {
-      const std::size_t here = std::min(columns, panels.size() - i);
-      text += row_commands(std::span(panels).subspan(i, here), width / static_cast<double>(columns));
+  if (axes.names_on_x) text += "set xtics font ',14'\n";  // names leave it less width
+  text += axis_commands(chart.x, axes.names_on_x ? 'y' : 'x', axes.x);
+  text += axis_commands(chart.y, axes.names_on_x ? 'x' : 'y', axes.y);
+  const std::vector<Panel> panels = panels_of(drawn);
+  if (panels.size() == 1) {
+    if (entries == 0) {
+      text += "unset key\n";
+    } else if (entries <= longest_legend) {
+      text += fmt::format("set key below center spacing 1.1 Left reverse samplen 2.5 height 0.8 {}\n",
+                          axes.names_on_x ? "maxcols 1" : "");
+    } else {
+      text += fmt::format("set key outside right top vertical {} Left reverse samplen 2\n",
+                          entries > longest_large_legend ? small_font : "font ',16'");
     }
-    text += "unset label\n" + name_commands(panels[i], x, y, canvas) + panel_commands(panels[i], i);
+    return fmt::format("{}set title {}\n{}", text, quoted_text(title), panel_commands(drawn, axes, 0));
   }
-  return grid ? text + "unset multiplot\n" : text;
+  const std::size_t columns = columns_for(panels.size());
+  text += fmt::format(
+      "set tics font ',14'\nset xlabel font ',14'\nset ylabel font ',14'\n"
+      "set key below left maxcols 1 {} Left reverse samplen 2\nset multiplot layout {},{} title {}\n",
+      small_font, (panels.size() + columns - 1) / columns, columns, quoted_text(title));
+  for (const Panel& panel : panels) text += panel_commands(panel, axes, panel_legend);
+  return text + "unset multiplot\n";
 }
 
 }  // namespace perfpred

@@ -49,21 +49,12 @@ std::optional<Chart> bar_chart(const std::vector<Bar>& bars, const std::string& 
   Chart chart;
   chart.title = title;
   chart.y.label = "mean error of the step time (%)";
-  std::vector<std::string> names;
+  std::vector<std::string>& layers = chart.x.categories;
   for (const Bar& bar : bars) {
-    if (std::ranges::find(chart.x.categories, bar.layer) == chart.x.categories.end()) {
-      chart.x.categories.push_back(bar.layer);
-    }
-    if (std::ranges::find(names, bar.series) == names.end()) names.push_back(bar.series);
-  }
-  for (const std::string& name : names) {
-    Series series = {.label = name, .style = Series::Style::bars};
-    for (const Bar& bar : bars) {
-      if (bar.series != name) continue;
-      const auto place = std::ranges::find(chart.x.categories, bar.layer) - chart.x.categories.begin();
-      series.points.push_back({static_cast<double>(place), 100 * bar.mape});
-    }
-    chart.series.push_back(std::move(series));
+    auto place = std::ranges::find(layers, bar.layer);
+    if (place == layers.end()) place = layers.insert(place, bar.layer);
+    chart.series_of(bar.series, Series::Style::bars)
+        .points.push_back({static_cast<double>(place - layers.begin()), 100 * bar.mape});
   }
   return chart;
 }
@@ -76,12 +67,13 @@ Chart scatter(const nlohmann::json& predictions) {
   std::map<std::string, Series> by_type;
   double low = 0, high = 0;
   for (const nlohmann::json& row : predictions) {
+    const auto& [p05, p50, p95] = std::tie(row.at("p05_ms"), row.at("p50_ms"), row.at("p95_ms"));
+    if (p05.is_null() || p50.is_null() || p95.is_null()) continue;  // not finite
     const auto type = row.at("type").get<std::string>();
     const double measured = row.at("measured_ms").get<double>();
     Series& series = by_type[type];
     series.label = type;
-    series.points.push_back(
-        {measured, row.at("p50_ms").get<double>(), row.at("p05_ms").get<double>(), row.at("p95_ms").get<double>()});
+    series.points.push_back({measured, p50.get<double>(), p05.get<double>(), p95.get<double>()});
     low = low == 0 ? measured : std::min(low, measured);
     high = std::max(high, measured);
   }
@@ -184,6 +176,7 @@ std::vector<std::pair<std::string, Chart>> layer_charts(const std::string& path)
       if (score.at("inputs") != all) best[score.at("layer")] = score.at("kind");
     }
     for (const nlohmann::json& score : scores) {
+      if (score.at("mape").is_null()) continue;  // not finite
       const auto layer = score.at("layer").get<std::string>(), kind = score.at("kind").get<std::string>(),
                  by = score.at("by").get<std::string>(), given = score.at("inputs").get<std::string>();
       const double mape = score.at("mape").get<double>();

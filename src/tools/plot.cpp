@@ -35,63 +35,52 @@ Axis accuracy_axis(const char* label) { return {.label = label, .high = 1.0}; }
 
 Quantity throughput_of(std::span<const Workload> workloads) { return {"throughput", throughput_unit(workloads)}; }
 
-void sort_by_x(Series& series) {
-  std::stable_sort(series.points.begin(), series.points.end(),
-                   [](const ChartPoint& a, const ChartPoint& b) { return a.x < b.x; });
-}
-
-/// Rows that differ in nothing but the batch size, joined by a line from left to right.
-std::vector<Series> by_architecture(const std::vector<const AggregateRow*>& rows,
-                                    const std::function<ChartPoint(const AggregateRow&)>& point) {
+template <typename Rows>
+std::vector<Workload> workloads_in(const Rows& rows) {
   std::vector<Workload> workloads;
-  for (const AggregateRow* row : rows) workloads.push_back(row->workload);
-  const auto fields = differing_fields(workloads, {"batch_size", "train_images"});
-  std::vector<Series> all;
-  std::map<std::string, std::size_t> known;
-  for (const AggregateRow* row : rows) {
-    const std::string label = name_of(row->workload, fields);
-    const auto [at, fresh] = known.emplace(label, all.size());
-    if (fresh) {
-      const std::string network(row->workload.network.family());
-      all.push_back({.label = label, .style = Series::Style::lines_points, .group = network});
-    }
-    all[at->second].points.push_back(point(*row));
-  }
-  for (Series& series : all) sort_by_x(series);
-  return all;
+  for (const auto& row : rows) workloads.push_back(row.workload);
+  return workloads;
 }
 
-struct Comparison {
-  double measured;
-  Quantiles predicted;
-  bool in_domain;
-};
-
-Chart comparison_chart(const std::vector<Comparison>& points, const Quantity& quantity) {
-  Series inside = {.label = "inside the fitted range"}, outside = {.label = "outside"};
-  double low = points.front().measured, high = low, error = 0;
-  for (const Comparison& p : points) {
-    (p.in_domain ? inside : outside).points.push_back({p.measured, p.predicted.p50, p.predicted.p05, p.predicted.p95});
-    low = std::min({low, p.measured, p.predicted.p50});
-    high = std::max({high, p.measured, p.predicted.p50});
-    error += std::abs(p.predicted.p50 / p.measured - 1);
+/// Adds rows that differ in nothing but the batch size as one line.
+void add_architectures(Chart& chart, const std::vector<AggregateRow>& rows,
+                       const std::function<ChartPoint(const AggregateRow&)>& point) {
+  const auto fields = differing_fields(workloads_in(rows), {"batch_size", "train_images"});
+  for (const AggregateRow& row : rows) {
+    Series& line = chart.series_of(name_of(row.workload, fields), Series::Style::lines_points);
+    line.group = row.workload.network.family();
+    line.points.push_back(point(row));
   }
+  for (Series& line : chart.series) line.sort_by_x();
+}
+
+/// Nothing if no row was measured.
+std::optional<Chart> comparison_chart(std::span<const PredictionRow> rows,
+                                      std::optional<double> PredictionRow::*measured_member,
+                                      Quantiles PredictionRow::*predicted_member, const Quantity& quantity) {
+  Series inside = {.label = "inside the fitted range", .color = 0}, outside = {.label = "outside", .color = 1};
+  double low = HUGE_VAL, high = 0, error = 0;
+  for (const PredictionRow& row : rows) {
+    if (!(row.*measured_member)) continue;
+    const double measured = *(row.*measured_member);
+    const Quantiles& predicted = row.*predicted_member;
+    (row.in_domain ? inside : outside).points.push_back({measured, predicted.p50, predicted.p05, predicted.p95});
+    low = std::min({low, measured, predicted.p50});
+    high = std::max({high, measured, predicted.p50});
+    error += std::abs(predicted.p50 / measured - 1);
+  }
+  const std::size_t count = inside.points.size() + outside.points.size();
+  if (count == 0) return std::nullopt;
   Chart chart;
-  chart.title = fmt::format("Predicted and measured {} ({} configurations, mean error {:.1f} %)", quantity.name,
-                            points.size(), 100 * error / static_cast<double>(points.size()));
+  chart.title = fmt::format("Predicted and measured {} ({} configurations, mean error {:.1f} %)", quantity.name, count,
+                            100 * error / static_cast<double>(count));
   chart.x = {.label = "measured " + quantity.label(), .log_base = 10};
   chart.y = {.label = "predicted " + quantity.label() + ", 90 % interval", .log_base = 10};
-  chart.series.push_back(
-      {.label = "equal", .style = Series::Style::lines, .points = {{low, low}, {high, high}}, .color = 6});
-  for (const double factor : {0.9, 1.1}) {
-    chart.series.push_back({.label = factor < 1 ? "10 % off" : "",
-                            .style = Series::Style::guide,
-                            .points = {{low, low * factor}, {high, high * factor}}});
-  }
-  inside.color = 0;
-  outside.color = 1;
-  chart.series.push_back(std::move(inside));
-  chart.series.push_back(std::move(outside));
+  const auto line = [&](const char* label, Series::Style style, double factor) {
+    return Series{.label = label, .style = style, .points = {{low, low * factor}, {high, high * factor}}, .color = 6};
+  };
+  chart.series = {line("equal", Series::Style::lines, 1), line("10 % off", Series::Style::guide, 0.9),
+                  line("", Series::Style::guide, 1.1), std::move(inside), std::move(outside)};
   return chart;
 }
 
@@ -156,15 +145,15 @@ void Plotter::draw_as(const Chart& chart, const std::string& name) {
 }
 
 void Plotter::aggregate(std::span<const AggregateRow> rows) {
-  std::vector<const AggregateRow*> timed, accurate;
-  std::vector<Workload> drawn;
-  for (const AggregateRow& row : rows) {
-    if (row.avg_time_mean) {
-      timed.push_back(&row);
-      drawn.push_back(row.workload);
-    }
-    if (row.avg_time_mean && row.acc_mean) accurate.push_back(&row);
-  }
+  const auto rows_with = [&](const std::function<bool(const AggregateRow&)>& wanted) {
+    std::vector<AggregateRow> some;
+    std::copy_if(rows.begin(), rows.end(), std::back_inserter(some),
+                 [&](const AggregateRow& row) { return row.avg_time_mean && wanted(row); });
+    return some;
+  };
+  const auto timed = rows_with([](const AggregateRow&) { return true; });
+  const auto accurate = rows_with([](const AggregateRow& row) { return row.acc_mean.has_value(); });
+  const auto repeated = rows_with([](const AggregateRow& row) { return row.n >= 2; });
   if (timed.empty()) throw NoPlot("no configuration has a time: there is nothing to plot");
 
   if (!accurate.empty()) {
@@ -172,7 +161,7 @@ void Plotter::aggregate(std::span<const AggregateRow> rows) {
     chart.title = "Accuracy and time";
     chart.x = {.label = epoch_time.label(), .log_base = 10};
     chart.y = accuracy_axis(accuracy_label);
-    chart.series = by_architecture(accurate, [](const AggregateRow& row) {
+    add_architectures(chart, accurate, [](const AggregateRow& row) {
       const double acc = *row.acc_mean, spread = row.acc_std.value_or(0);
       return ChartPoint{*row.avg_time_mean, acc, acc - spread, acc + spread};
     });
@@ -182,29 +171,22 @@ void Plotter::aggregate(std::span<const AggregateRow> rows) {
   Chart chart;
   chart.title = "Throughput and batch size";
   chart.x = {.label = "batch size", .log_base = 2};
-  chart.y = {.label = throughput_of(drawn).label(), .log_base = 10};
-  chart.series = by_architecture(timed, [](const AggregateRow& row) {
+  chart.y = {.label = throughput_of(workloads_in(timed)).label(), .log_base = 10};
+  add_architectures(chart, timed, [](const AggregateRow& row) {
     const double thr = *row.thr_mean, spread = row.thr_std.value_or(0);
     return ChartPoint{static_cast<double>(row.workload.batch_size), thr, spread < thr ? thr - spread : thr,
                       thr + spread};
   });
   draw_as(chart, "throughput_batch");
 
-  std::vector<const AggregateRow*> repeated;
-  std::vector<Workload> workloads;
-  for (const AggregateRow* row : timed) {
-    if (row->n < 2) continue;
-    repeated.push_back(row);
-    workloads.push_back(row->workload);
-  }
   if (repeated.empty()) return;
-  const auto fields = differing_fields(workloads, {});
+  const auto fields = differing_fields(workloads_in(repeated), {});
   std::vector<std::string> names;
   Series means = mean_series();
-  for (const AggregateRow* row : repeated) {
-    const double spread = 100 * row->avg_time_std.value_or(0) / *row->avg_time_mean;
+  for (const AggregateRow& row : repeated) {
+    const double spread = 100 * row.avg_time_std.value_or(0) / *row.avg_time_mean;
     means.points.push_back({static_cast<double>(names.size()), 0, -spread, spread});
-    names.push_back(name_of(row->workload, fields));
+    names.push_back(name_of(row.workload, fields));
   }
   draw_as(repeats_chart(std::move(names), {std::move(means)}), "repeats");
 }
@@ -257,26 +239,22 @@ void Plotter::repeats(std::span<const Run> runs) {
 }
 
 void Plotter::predictions(std::span<const PredictionRow> rows, std::span<const PredictionRow> baseline) {
-  std::vector<Comparison> times, rates;
-  std::vector<Workload> workloads;
-  for (const PredictionRow& row : rows) {
-    workloads.push_back(row.workload);
-    if (row.measured_time_sec) times.push_back({*row.measured_time_sec, row.time_sec, row.in_domain});
-    if (row.measured_images_per_sec) rates.push_back({*row.measured_images_per_sec, row.images_per_sec, row.in_domain});
-  }
-  if (times.empty() || rates.empty()) {
+  const std::vector<Workload> workloads = workloads_in(rows);
+  const auto times = comparison_chart(rows, &PredictionRow::measured_time_sec, &PredictionRow::time_sec, epoch_time);
+  const auto rates = comparison_chart(rows, &PredictionRow::measured_images_per_sec, &PredictionRow::images_per_sec,
+                                      throughput_of(workloads));
+  if (!times || !rates) {
     throw NoPlot("no prediction has both measured_time_sec and measured_images_per_sec to compare it with");
   }
-  draw_as(comparison_chart(times, epoch_time), "predicted_time");
-  draw_as(comparison_chart(rates, throughput_of(workloads)), "predicted_throughput");
-  constexpr std::size_t max_bars = 40;
-  if (times.size() > max_bars) return;
+  draw_as(*times, "predicted_time");
+  draw_as(*rates, "predicted_throughput");
+
   const auto fields = differing_fields(workloads, {});
+  std::map<std::string, double> baseline_sec;
+  for (const PredictionRow& row : baseline) baseline_sec[row.workload.key()] = row.time_sec.p50;
   Series measured = {.label = "measured", .style = Series::Style::bars};
   Series predicted = {.label = "predicted, 90 % interval", .style = Series::Style::bars};
   Series other = {.label = "baseline", .style = Series::Style::bars};
-  std::map<std::string, double> baseline_sec;
-  for (const PredictionRow& row : baseline) baseline_sec[row.workload.key()] = row.time_sec.p50;
   Chart bars;
   bars.title = "Measured and predicted " + std::string(epoch_time.name);
   bars.y.label = epoch_time.label();
@@ -289,8 +267,9 @@ void Plotter::predictions(std::span<const PredictionRow> rows, std::span<const P
     if (const auto known = baseline_sec.find(row.workload.key()); known != baseline_sec.end())
       other.points.push_back({x, known->second});
   }
-  bars.series = {std::move(measured), std::move(predicted)};
-  if (!other.points.empty()) bars.series.push_back(std::move(other));
+  constexpr std::size_t max_bars = 40;
+  if (bars.x.categories.size() > max_bars) return;
+  bars.series = {std::move(measured), std::move(predicted), std::move(other)};
   draw_as(bars, "predicted_bars");
 }
 
@@ -321,8 +300,7 @@ void Plotter::log(const RunLog& log, const std::string& name) {
 }
 
 void Plotter::sweep(std::span<const PredictionRow> rows) {
-  std::vector<Workload> workloads;
-  for (const PredictionRow& row : rows) workloads.push_back(row.workload);
+  const std::vector<Workload> workloads = workloads_in(rows);
   const auto fields = differing_fields(workloads, {});
   if (fields.size() != 1) {
     std::vector<std::string_view> names;
@@ -348,8 +326,8 @@ void Plotter::sweep(std::span<const PredictionRow> rows) {
       if (!rows[i].in_domain) outside.points.push_back({positions[i], q.p50});
     }
     if (chart.x.categories.empty()) {
-      sort_by_x(intervals);
-      sort_by_x(medians);
+      intervals.sort_by_x();
+      medians.sort_by_x();
       chart.series = {std::move(intervals), std::move(medians)};
     } else {
       intervals.style = Series::Style::points;
@@ -368,7 +346,7 @@ void Plotter::pareto(const PlanFront& plan) {
   for (auto& [series, runs] : {std::pair(&front, &plan.front), std::pair(&planned, &plan.planned)}) {
     for (const PlanFront::Run& run : *runs) series->points.push_back({run.cost_sec, run.value});
   }
-  sort_by_x(front);
+  front.sort_by_x();
   Chart chart;
   chart.title = "Cost and value of single runs";
   chart.x = {.label = "cost of the run (s)", .log_base = 10};

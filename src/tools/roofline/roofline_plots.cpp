@@ -8,7 +8,6 @@
 #include <cmath>
 #include <functional>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include "tools/chart.h"
@@ -20,9 +19,9 @@ namespace {
 using Points = std::span<const StudyPoint>;
 using PointList = std::vector<const StudyPoint*>;
 
-constexpr std::size_t max_names = 40;  // more are clutter, even where they do not cover each other
+constexpr std::size_t max_names = 40;  // more are clutter
 constexpr std::size_t max_bars = 40;   // batch scaling shows larger tables
-constexpr int black = 6;               // colour number
+constexpr std::size_t black = 6;       // colour number
 
 PointList points_where(Points points, const std::function<bool(const StudyPoint&)>& wanted) {
   PointList list;
@@ -60,47 +59,10 @@ Chart empty_roofline(const std::string& title) {
   return chart;
 }
 
-/// Names beside points. Points that nearly coincide share one text at the first of them, "resnet18 b32, b64"; names
-/// that would make it too long are only counted: "..., +3".
-std::vector<std::string> names_without_overlap(const PointList& points) {
-  constexpr std::size_t max_length = 45;
-  std::vector<std::string> names(points.size());
-  std::vector<int> left_out(points.size());
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    const StudyPoint& here = *points[i];
-    std::size_t at = i;
-    for (std::size_t j = 0; j < i && at == i; ++j) {
-      const StudyPoint& there = *points[j];
-      const bool near = std::abs(std::log(here.ai / there.ai)) < std::log(1.3) &&
-                        std::abs(std::log(here.flops_per_sec / there.flops_per_sec)) < std::log(1.25);
-      if (near && !names[j].empty()) at = j;
-    }
-    const bool same_network = at != i && points[i]->steps && points[i]->network == points[at]->network;
-    const std::string name = same_network ? here.label.substr(points[i]->network.size() + 1) : here.label;
-    if (at == i) {
-      names[at] = name;
-    } else if (names[at].size() + name.size() <= max_length) {
-      names[at] += ", " + name;
-    } else {
-      ++left_out[at];
-    }
-  }
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (left_out[i] > 0) names[i] += fmt::format(", +{}", left_out[i]);
-  }
-  return names;
-}
-
-Series dots(PointList points, const std::string& label, bool named, int color) {
-  const auto order = [](const StudyPoint* p) {
-    return std::tuple(p->network, p->setting, p->steps ? p->steps->workload.batch_size : 0);
-  };
-  std::stable_sort(points.begin(), points.end(), [&](auto* a, auto* b) { return order(a) < order(b); });
+Series dots(const PointList& points, const std::string& label, bool named, std::size_t color) {
   Series series = {.label = label, .color = color};
-  const auto names = named ? names_without_overlap(points) : std::vector<std::string>(points.size());
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    const StudyPoint& point = *points[i];
-    series.points.push_back({point.ai, point.flops_per_sec / 1e12, {}, {}, names[i]});
+  for (const StudyPoint* p : points) {
+    series.points.push_back({p->ai, p->flops_per_sec / 1e12, {}, {}, named ? p->label : ""});
   }
   return series;
 }
@@ -121,7 +83,7 @@ Chart device_chart(Points points, const Roofline& roof) {
         roof_line(roof, fastest, range, share, fmt::format("{:.0f} % of {}", 100 * share, to_string(fastest))));
     chart.series.back().style = Series::Style::guide;
   }
-  int color = static_cast<int>(precisions.size()) + 1;  // after those of the points
+  std::size_t color = precisions.size() + 1;  // after those of the points
   for (std::size_t i = 0; i < ceilings.size();) {
     const double flops = ceilings[i].second;
     std::vector<std::string> names;
@@ -137,7 +99,7 @@ Chart device_chart(Points points, const Roofline& roof) {
        .style = Series::Style::lines,
        .points = {{range.first, range.first * roof.bandwidth() / 1e12}, {highest / roof.bandwidth(), highest / 1e12}},
        .color = black});
-  int dot_color = 1;
+  std::size_t dot_color = 1;
   for (const Precision precision : precisions) {
     const auto some = points_where(
         points, [&](const StudyPoint& p) { return p.roof && p.device == device && p.precision == precision; });
@@ -155,7 +117,7 @@ Chart all_devices_chart(Points points, const std::vector<const Roofline*>& roofs
   }
   const auto range = intensity_range(points_where(points, [](const auto&) { return true; }), ridges);
   Chart chart = empty_roofline("Rooflines of all devices");
-  int color = 0;
+  std::size_t color = 0;
   for (const Roofline* roof : roofs) {
     const std::string& device = roof->device().name;
     for (const Precision precision : precisions_on(points, device)) {
@@ -209,29 +171,24 @@ std::optional<Chart> bar_chart(Points points, const std::string& title, const st
 /// One line per environment, network and setting.
 Chart batch_scaling_chart(Points points, const std::string& throughput) {
   const bool several = environments_of(points).size() > 1;
-  std::vector<std::string> labels;
-  std::map<std::string, std::string> group_of;
-  std::map<std::string, std::vector<std::pair<double, double>>> lines;
-  for (const StudyPoint& p : points) {
-    if (!p.steps) continue;
-    const std::string label = fmt::format("{}{}{}{}", several ? p.environment + ", " : "", p.network,
-                                          p.setting.empty() ? "" : ", ", p.setting);
-    if (!lines.contains(label)) labels.push_back(label);
-    group_of[label] = p.network;
-    lines[label].emplace_back(static_cast<double>(p.steps->workload.batch_size), p.steps->images_per_sec);
-  }
   Chart chart;
   chart.title = "Batch scaling";
   chart.x = {.label = "batch size", .log_base = 2};
   chart.y = {.label = throughput, .log_base = 10};
-  for (const std::string& label : labels) {
-    auto& line = lines[label];
-    std::sort(line.begin(), line.end());
-    Series series = {.label = label, .style = Series::Style::lines_points, .group = group_of[label]};
-    for (const auto& [batch, rate] : line) series.points.push_back({batch, rate});
-    chart.series.push_back(std::move(series));
+  for (const StudyPoint& p : points) {
+    if (!p.steps) continue;
+    const std::string label = fmt::format("{}{}{}{}", several ? p.environment + ", " : "", p.network,
+                                          p.setting.empty() ? "" : ", ", p.setting);
+    Series& line = chart.series_of(label, Series::Style::lines_points);
+    line.group = p.network;
+    line.points.push_back({static_cast<double>(p.steps->workload.batch_size), p.steps->images_per_sec});
   }
+  for (Series& line : chart.series) line.sort_by_x();
   return chart;
+}
+
+void add_new(std::vector<std::string>& list, const std::string& text) {
+  if (std::find(list.begin(), list.end(), text) == list.end()) list.push_back(text);
 }
 
 }  // namespace
@@ -249,22 +206,14 @@ std::vector<std::string> draw_rooflines(Points points, const std::string& folder
   if (roofs.size() > 1) drawn(all_devices_chart(points, roofs), "roofline");
   if (environments_of(points).empty()) return files;
 
-  std::vector<std::string> networks;
-  for (const StudyPoint& p : points) {
-    if (p.steps && std::find(networks.begin(), networks.end(), p.network) == networks.end()) {
-      networks.push_back(p.network);
-    }
-  }
-  std::vector<std::string> labels;  // by network, then batch size
-  for (const std::string& network : networks) {
-    PointList some = points_where(points, [&](const auto& p) { return p.steps && p.network == network; });
-    std::stable_sort(some.begin(), some.end(), [](const auto* a, const auto* b) {
-      return a->steps->workload.batch_size < b->steps->workload.batch_size;
-    });
-    for (const StudyPoint* p : some) {
-      if (std::find(labels.begin(), labels.end(), p->label) == labels.end()) labels.push_back(p->label);
-    }
-  }
+  PointList steps = points_where(points, [](const StudyPoint& p) { return p.steps.has_value(); });
+  std::vector<std::string> networks, labels;  // labels by network, then batch size
+  for (const StudyPoint* p : steps) add_new(networks, p->network);
+  const auto order = [&](const StudyPoint* p) {
+    return std::pair(std::find(networks.begin(), networks.end(), p->network), p->steps->workload.batch_size);
+  };
+  std::stable_sort(steps.begin(), steps.end(), [&](auto* a, auto* b) { return order(a) < order(b); });
+  for (const StudyPoint* p : steps) add_new(labels, p->label);
   const auto label = [](const StudyPoint& p) { return p.label; };
   const std::string throughput = fmt::format("throughput ({})", throughput_unit(workloads_of(points)));
   const auto rate = [](const StudyPoint& p) { return std::optional(p.steps->images_per_sec); };
