@@ -69,6 +69,9 @@ struct PredictOptions {
                     "seconds that the job takes no longer than with this probability, such as 0.999; may be repeated")
         ->check(number_where("above 0 and below 1", [](double q) { return q > 0 && q < 1; }))
         ->allow_extra_args(false);
+    program.add_option("--max-steps", terms.max_steps, "updates of the job, in place of --epochs")
+        ->check(CLI::PositiveNumber)
+        ->excludes(program.get_option("--epochs"));
     program.add_option("--train-tokens", terms.train_tokens, "tokens an epoch, in place of --train-images")
         ->check(CLI::PositiveNumber);
     program.add_option("--lengths", lengths, "of texts: a file with one a line, or mean=600,p95=1800,max=4096");
@@ -89,8 +92,8 @@ struct PredictOptions {
     program.add_option("--layer", layer, "one layer, as conv2d:in=64,out=128,kernel=3,size=56, in place of a network")
         ->excludes(configs_option, out_option, sweep_option, jsonl_option, program.get_option("--step"));
     of_jobs = of_terms;
-    for (const char* name :
-         {"--train-tokens", "--lengths", "--prices", "--reserved-by-others", "--quantile", "--graphs", "--op-rules"}) {
+    for (const char* name : {"--max-steps", "--train-tokens", "--lengths", "--prices", "--reserved-by-others",
+                             "--quantile", "--graphs", "--op-rules"}) {
       of_jobs.push_back(program.get_option(name));
     }
   }

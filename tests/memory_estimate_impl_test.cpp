@@ -285,8 +285,12 @@ TEST(MemoryEstimate, VaryingLengthsKeepBlocksUntilTheDeviceIsFull) {
                                    padded.loader + padded.workspace + padded.context);
   const double room = 1.05 * static_cast<double>(packed.device.upper) / 1e9;  // a mask of the padding is in it, too
   const MemoryEstimate full = ask(Padding::padded, room);
-  EXPECT_LE(static_cast<double>(full.device.upper), 1.001 * room * 1e9);
+  EXPECT_EQ(full.device.upper, padded.device.upper);
+  EXPECT_LE(static_cast<double>(full.needed()), 1.001 * room * 1e9);
   EXPECT_EQ(full.verdict(device_of(1.001 * room)), MemoryVerdict::fits);
+  Workload workload = Workload::zoo("gpt2", 4);
+  workload.padding = Padding::padded;
+  EXPECT_GE(largest_batch(workload, device_of(1.001 * room)), 4);  // what fits is no larger than the largest that does
 }
 
 TEST(MemoryEstimate, BlocksThatAreKeptLeaveTheBoundAboveTheExpectedBytes) {

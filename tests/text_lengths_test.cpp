@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <perfpred/answer.h>
-#include <perfpred/error.h>
 #include <perfpred/text_lengths.h>
 #include <perfpred/time_regressor.h>
 
@@ -10,13 +9,16 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <functional>
 #include <numeric>
 #include <random>
 #include <vector>
 
+#include "refusal.h"
+
 namespace perfpred {
 namespace {
+
+using testing::refusal;
 
 double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -36,15 +38,6 @@ std::vector<std::int64_t> drawn(std::size_t count) {
   for (std::int64_t& length : lengths)
     length = std::clamp<std::int64_t>(std::llround(std::exp(log_length(random))), 1, 2048);
   return lengths;
-}
-
-std::string refusal(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
 }
 
 TEST(TextLengths, SaysTheirMeanQuantilesAndNumber) {

@@ -41,13 +41,15 @@ struct Advice {
 struct AnswerTerms {
   JobTerms job;
   std::optional<std::int64_t> train_tokens = {};  ///< an epoch's, in place of its samples; >= 1
+  std::optional<std::int64_t> max_steps = {};     ///< updates of the job, in place of its epochs; >= 1
   std::optional<TextLengths> lengths = {};        ///< of the texts, which then have several
   bool group_by_length = false;                   ///< TextLengths::widths()
   Prices prices = {};                             ///< of devices, where `job` has no price
   std::string of_epochs = {};  ///< name of a given term that needs an epoch that is known, as `budget_sec`; or empty
   bool advises = true;         ///< otherwise the largest batch and the advice are left out, which take most of the time
 
-  /// A workload of as many samples an epoch as hold so many tokens. @throws InputError if its samples are no sequences
+  /// A workload of as many samples an epoch as hold so many tokens; or of as many as `max_steps` take, where nobody
+  /// stated its samples. @throws InputError for tokens of samples that are no sequences
   [[nodiscard]] PERFPRED_API Workload applied_to(Workload workload) const;
 };
 

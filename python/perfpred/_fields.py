@@ -180,7 +180,7 @@ class WorkloadFields(TypedDict, total=False):
     """Of language models: whole, or chunked (some positions at a time) (default
     whole)."""
     padding: str
-    """Packed, or masked: padded (to a batch's longest), max (to one length) (default
+    """Packed, or masked: padded (to a batch's longest), max (to one) (default
     packed)."""
     phases: str
     """All (training) or forward (a pass in evaluation mode) (default all)."""
@@ -213,6 +213,8 @@ class Job(WorkloadFields, total=False):
     """A step file, which perfpred.capture writes."""
     epochs: float
     """Epochs of the job (default 1)."""
+    max_steps: Whole
+    """Updates of the job, in place of epochs."""
     startup_sec: Union[float, str]
     """Before the first epoch (default 0)."""
     price_per_hour: float
@@ -270,6 +272,7 @@ class Sweep(TypedDict, total=False):
     config: Union[Path, Iterable[Path]]
     step: Union[Path, Iterable[Path]]
     epochs: Union[float, Iterable[float]]
+    max_steps: Union[Whole, Iterable[Whole]]
     startup_sec: Union[float, str, Iterable[Union[float, str]]]
     price_per_hour: Union[float, Iterable[float]]
     budget_sec: Union[float, str, Iterable[Union[float, str]]]

@@ -98,7 +98,7 @@ class Adviser {
     constexpr double fair_part = 0.05;
     if (job.verdict < than.verdict) return true;
     const auto freed = static_cast<double>(than.memory->peak_bytes - job.memory->peak_bytes);
-    const auto lacking = static_cast<double>(than.memory->device.upper - *than.usable_bytes);
+    const auto lacking = static_cast<double>(than.memory->needed() - *than.usable_bytes);
     return freed > 0 && freed >= fair_part * lacking;
   }
 
@@ -204,7 +204,7 @@ std::vector<const Device*> larger_devices(const TimeRegressor& model, const Work
   for (const Device& device : model.devices().devices()) {
     const std::optional<std::int64_t> usable = device.usable_bytes();
     if (device.kind != DeviceKind::gpu || device.name == workload.device || !usable) continue;
-    if (*usable < job.memory->device.upper || !device.matrix_flops(workload.precision)) continue;
+    if (*usable < job.memory->needed() || !device.matrix_flops(workload.precision)) continue;
     if (prices.empty() ? is_no_card(device) : !prices.contains(device.name)) continue;
     larger.push_back(&device);
   }

@@ -10,6 +10,7 @@
 #include "answer/advice.h"
 #include "answer/text_job.h"
 #include "network/zoo/zoo.h"
+#include "step/epoch_steps.h"
 #include "step/parts_needed.h"
 #include "step/program.h"
 #include "workload/workload_columns.h"
@@ -73,6 +74,18 @@ std::vector<std::string> what_is_left_out(const Answer& answer) {
 
 }  // namespace
 
+namespace {
+
+/// Samples of so many steps. @throws InputError for more than a workload may have
+std::int64_t samples_of(const Workload& workload, std::int64_t steps) {
+  const std::int64_t samples = samples_per_step(workload);
+  constexpr std::int64_t most = std::int64_t{1} << 52;
+  if (steps > most / samples) throw InputError(fmt::format("max_steps {} of {} samples are too many", steps, samples));
+  return steps * samples;
+}
+
+}  // namespace
+
 std::string Answer::assumed_value(std::string_view field) const {
   if (field == "gpus_per_node") return world_of(workload).placement.text();
   if (field != "cluster" || !forecast.scaling) return field_text(workload, field);
@@ -81,6 +94,7 @@ std::string Answer::assumed_value(std::string_view field) const {
 }
 
 Workload AnswerTerms::applied_to(Workload workload) const {
+  if (max_steps && !train_tokens && !workload.knows_epoch()) workload.train_images = samples_of(workload, *max_steps);
   if (!train_tokens) return workload;
   const std::int64_t positions = Program(workload.network).positions(workload);
   if (positions == 0) {
@@ -132,6 +146,10 @@ Answer answer(const TimeRegressor& model, const Workload& asked, const AnswerTer
   const Prices& prices = given.prices;
   JobTerms terms = given.job;
   terms.find_largest_batch = given.advises;
+  if (given.max_steps) {
+    terms.epochs =
+        static_cast<double>(samples_of(workload, *given.max_steps)) / static_cast<double>(workload.train_images);
+  }
   const auto price = prices.find(workload.device);
   if (!terms.price_per_hour && price != prices.end()) terms.price_per_hour = price->second.per_hour;
   const bool of_step = is_captured_step(workload.network);

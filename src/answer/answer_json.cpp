@@ -32,10 +32,12 @@ namespace {
 
 nlohmann::json memory_json(const Forecast& job) {
   if (!job.memory) return nullptr;
-  return {{"tensors", to_json(job.memory->tensors)},
-          {"reserved", to_json(job.memory->reserved)},
-          {"device", to_json(job.memory->device)},
-          {"usable", or_null(job.usable_bytes)}};
+  nlohmann::json memory = {{"tensors", to_json(job.memory->tensors)},
+                           {"reserved", to_json(job.memory->reserved)},
+                           {"device", to_json(job.memory->device)},
+                           {"usable", or_null(job.usable_bytes)}};
+  if (job.memory->given_back > 0) memory["given_back"] = job.memory->given_back;
+  return memory;
 }
 
 nlohmann::json scaling_json(const Forecast& job) {
@@ -157,6 +159,7 @@ std::optional<MemoryEstimate> memory_of(const nlohmann::json& document) {
   estimate.tensors = bound("tensors");
   estimate.reserved = bound("reserved");
   estimate.device = bound("device");
+  estimate.given_back = memory.value("given_back", std::int64_t{0});
   return estimate;
 }
 

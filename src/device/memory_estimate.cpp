@@ -237,8 +237,8 @@ class Replay {
     return bytes;
   }
 
-  /// Adds the blocks of other sizes that the allocator keeps where lengths vary. They fill the device at most: what is
-  /// not used is given back before memory runs out.
+  /// Adds the blocks of other sizes that the allocator keeps where lengths vary. Those that are expected fill the
+  /// device at most.
   void keep_blocks(MemoryEstimate& estimate) const {
     const std::int64_t reused = peak_ - peak_before_update_;  // the update has what the passes left
     const std::int64_t device = job_.device_bytes > 0 ? job_.device_bytes : std::numeric_limits<std::int64_t>::max();
@@ -246,12 +246,14 @@ class Replay {
       bytes += std::clamp<std::int64_t>(most - bytes, 0, std::max<std::int64_t>(kept, 0));
     };
     std::int64_t expected = plus_share(-reused, varying_length_errors.expected, activations_at_peak_);
-    const std::int64_t upper = plus_share(-reused, varying_length_errors.upper, activations_at_peak_);
+    const std::int64_t upper =
+        std::max<std::int64_t>(plus_share(-reused, varying_length_errors.upper, activations_at_peak_), 0);
     if (job_.device_bytes > 0) expected = std::min(expected, plus_share(0, most_kept_blocks, job_.device_bytes));
     add(estimate.reserved.p50, expected, device - estimate.context);
-    add(estimate.reserved.upper, upper, device - estimate.context);
     add(estimate.device.p50, expected, device);
-    add(estimate.device.upper, upper, device);
+    estimate.reserved.upper += upper;
+    estimate.device.upper += upper;
+    estimate.given_back = upper;
   }
 
   /// Whether an operator gives the second gradient of a product whose first one the operator before it gave. Autograd
@@ -393,7 +395,7 @@ std::vector<FoundBatch>& found_batches() {
   return found;
 }
 
-/// largest_batch() by the bytes that the device shows at a batch size.
+/// largest_batch() by the bytes that a job needs at a batch size.
 template <class Bytes>
 std::optional<std::int64_t> largest_of(const Device& device, std::int64_t reserved_by_others, const Bytes& bytes) {
   const std::optional<std::int64_t> usable = device.usable_bytes();
@@ -429,7 +431,7 @@ std::optional<MemoryVerdict> MemoryEstimate::verdict(const Device& on, std::int6
   const std::optional<std::int64_t> usable = on.usable_bytes();
   if (!usable) return std::nullopt;
   const std::int64_t left = *usable - reserved_by_others;
-  if (device.upper <= left) return MemoryVerdict::fits;
+  if (needed() <= left) return MemoryVerdict::fits;
   return tensors.p50 + context <= left ? MemoryVerdict::only_just : MemoryVerdict::does_not_fit;
 }
 
@@ -490,7 +492,7 @@ std::optional<std::int64_t> largest_batch(const std::function<OpGraph(std::int64
                                           std::int64_t reserved_by_others) {
   if (!step) throw InputError("largest_batch: the function is empty");
   return largest_of(device, reserved_by_others, [&](std::int64_t batch) {
-    return estimate_memory(execute(step(batch), device.kind), job).device.upper;
+    return estimate_memory(execute(step(batch), device.kind), job).needed();
   });
 }
 
@@ -509,7 +511,7 @@ std::optional<std::int64_t> largest_batch(Workload workload, const Device& devic
   Workload tried = workload;
   const std::optional<std::int64_t> largest = largest_of(device, reserved_by_others, [&](std::int64_t batch) {
     tried.batch_size = batch;
-    return estimate_memory(*executed_step(tried, device.kind), *job).device.upper;
+    return estimate_memory(*executed_step(tried, device.kind), *job).needed();
   });
   if (found.size() == max_found_batches) found.erase(found.begin());
   found.push_back({std::move(workload), version, device, reserved_by_others, largest});

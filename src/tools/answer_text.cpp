@@ -168,6 +168,10 @@ class AnswerText {
                                                      to_string(workload_.software));
       add("  {:<12} {:>12} GB of it tensors, {}\n", "", gigabytes(job_.memory->tensors.p50), reserved);
     }
+    if (job_.memory->given_back > 0) {
+      add("  {:<12} {:>12} GB of the upper bound are blocks of other lengths, given back before memory runs out\n", "",
+          gigabytes(job_.memory->given_back));
+    }
     if (job_.largest_batch) add("  {:<12} {:>12}\n", "largest batch", *job_.largest_batch);
   }
 

@@ -34,10 +34,12 @@ struct Term : RequestField {
   bool of_epochs = false;  ///< AnswerTerms::of_epochs
 };
 
-constexpr std::array<Term, 8> job_terms = {{
+constexpr std::array<Term, 9> job_terms = {{
     {{"epochs", "number", "epochs of the job", "1"},
      [](AnswerTerms& t, std::string_view text, const ValuePlace& p) { t.job.epochs = parse_positive(text, p); },
      true},
+    {{"max_steps", "integer", "updates of the job, in place of epochs"},
+     [](AnswerTerms& t, std::string_view text, const ValuePlace& p) { t.max_steps = parse_positive_integer(text, p); }},
     {{"startup_sec", "seconds", "before the first epoch", "0"},
      [](AnswerTerms& t, std::string_view text, const ValuePlace& p) { t.job.startup_sec = parse_seconds(text, p); },
      true},
@@ -152,6 +154,13 @@ void leave_tokens(AnswerTerms& terms, const nlohmann::json& request) {
   terms.train_tokens.reset();
 }
 
+/// @throws InputError for a job of epochs and of steps
+void check_epochs(const AnswerTerms& terms, const nlohmann::json& request) {
+  const auto epochs = request.find("epochs");
+  if (terms.max_steps && epochs != request.end() && !epochs->is_null())
+    throw InputError("epochs and max_steps are both given");
+}
+
 /// @param known  the terms that the request may have
 AskedJob read(const ModelRequests& requests, const nlohmann::json& request, const AnswerTerms& terms,
               std::span<const Term> known) {
@@ -183,6 +192,7 @@ AskedJob read(const ModelRequests& requests, const nlohmann::json& request, cons
   asked.workload = requests.of_fields(fields);
   asked.terms.job.unstated = requests.unstated(fields);
   if (is_given(fields, "train_images")) leave_tokens(asked.terms, request);
+  check_epochs(asked.terms, request);
   if (request.contains("prices") && !asked.terms.job.price_per_hour)
     check_priced(asked.terms.prices, {asked.workload.device});
   return asked;

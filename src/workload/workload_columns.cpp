@@ -245,7 +245,7 @@ std::vector<WorkloadColumn> rarer_columns() {
              .of_transformers = true,
              .of_network = true,
              .only_predicted = true}),
-      field("padding", &W::padding, parse_padding, "packed, or masked: padded (to a batch's longest), max (to one length)",
+      field("padding", &W::padding, parse_padding, "packed, or masked: padded (to a batch's longest), max (to one)",
             {.usual = "packed",
              .how = Why::other_layout,
              .of_transformers = true,

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,25 @@ TEST(Answer, IsTheDocumentOfTheProgram) {
   terms.job.price_per_hour = 0.5;
   EXPECT_EQ(json_text(answer(model, job_on("resnet50", 64, "L4"), terms)) + "\n",
             programs_answer(job_on("resnet50", 64, "L4"), {"--epochs", "3", "--price-per-hour", "0.5"}));
+}
+
+TEST(Answer, AJobOfSomeStepsTakesTheirTime) {
+  const TimeRegressor model = TimeRegressor::standard();
+  AnswerTerms terms;
+  terms.max_steps = 1000;
+  Workload pictures = job_on("resnet50", 64, "L4");
+  pictures.train_images = 64 * 250;
+  const Answer four_epochs = answer(model, pictures, terms);
+  EXPECT_NEAR(four_epochs.forecast.total_sec.p50 / (4 * four_epochs.forecast.prediction.time_sec.p50), 1, 1e-12);
+  const Answer words = answer(model, job_on("gpt2", 4, "L4"), terms);  // nobody stated an epoch
+  EXPECT_NEAR(words.forecast.total_sec.p50 / (1000 * words.forecast.step_sec.p50), 1, 1e-9);
+  const testing::Finished line =
+      testing::spawn({testing::program("predict"), "--jsonl"},
+                     R"({"network": "gpt2", "batch_size": 4, "device": "L4", "max_steps": 10, "epochs": 2})"
+                     "\n");
+  EXPECT_THAT(line.out, HasSubstr("epochs and max_steps are both given"));
+  terms.max_steps = std::numeric_limits<std::int64_t>::max();
+  EXPECT_THAT(testing::refusal([&] { (void)answer(model, pictures, terms); }), HasSubstr("are too many"));
 }
 
 TEST(Answer, TextsOfSeveralLengthsComeThroughEveryDoor) {
