@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -132,6 +133,26 @@ class Replay {
       std::size_t& last = lives_[first_factor(i)].last_use;
       last = std::max(last, i);
     }
+    if (!job_.compiled && !job_.other_allocator) keep_cached_casts();
+  }
+
+  /// Autocast keeps its copies of trained parameters until the program leaves it, behind the loss (PyTorch,
+  /// aten/src/ATen/autocast_mode.cpp): also those of a block whose activations are computed anew.
+  void keep_cached_casts() {
+    const auto& ops = graph_.ops();
+    const auto backward = std::ranges::find(ops, Phase::backward, &Op::phase);
+    if (backward == ops.begin()) return;
+    autocast_ends_ = static_cast<std::size_t>(backward - ops.begin()) - 1;
+    for (const Op& op : std::span(ops).first(autocast_ends_)) {
+      if (op.kind != OpKind::copy) continue;
+      const Tensor &parameter = graph_.tensors()[graph_.inputs(op)[0]], &copy = graph_.tensors()[graph_.outputs(op)[0]];
+      if (parameter.role != TensorRole::parameter || parameter.type != DataType::f32 || copy.type == DataType::f32)
+        continue;
+      std::size_t& last = lives_[copy.storage].last_use;
+      if (last >= autocast_ends_) continue;
+      last = autocast_ends_;
+      cached_casts_.push_back(copy.storage);
+    }
   }
 
   /// Notes that operator i names a tensor.
@@ -175,6 +196,9 @@ class Replay {
       if (is_second_factor(i)) free_after(first_factor(i), i);
       for (; next_free < graph_.frees().size() && graph_.frees()[next_free].first == i; ++next_free) {
         free_after(graph_.frees()[next_free].second, i);  // not an operand, as autograd's saved tensors
+      }
+      if (i == autocast_ends_) {
+        for (const TensorId cast : cached_casts_) free_after(cast, i);
       }
       events_.push_back({made_.size(), gone_.size()});
     }
@@ -364,7 +388,9 @@ class Replay {
     CachingAllocator::Block block = CachingAllocator::no_block;
     bool held = false, alive = false;
   };
-  std::vector<Life> lives_;  // by storage
+  std::vector<Life> lives_;             // by storage
+  std::size_t autocast_ends_ = never;   // behind this operator
+  std::vector<TensorId> cached_casts_;  // storages that live until then
   struct Events {
     std::size_t made = 0, gone = 0;
   };
