@@ -424,6 +424,52 @@ TEST(Network, IsKnownByTheNamesOfPapersAndLibraries) {
   EXPECT_EQ(canonical_network("RegNet-X-16GF"), "regnet-x-16gf");  // or regnet_x_1_6gf
 }
 
+TEST(Networks, NamesOfTimmAndTheHubAreThoseOfTheSameNetwork) {
+  // Parameters that timm 1.0.31 counts.
+  const std::vector<std::pair<const char*, std::int64_t>> timm = {
+      {"vit_base_patch16_224", 86'567'656},
+      {"vit_base_patch32_224.augreg_in21k_ft_in1k", 88'224'232},
+      {"vit_large_patch16_224", 304'326'632},
+      {"deit_tiny_patch16_224.fb_in1k", 5'717'416},
+      {"deit_small_patch16_224", 22'050'664},
+      {"deit_base_patch16_224", 86'567'656},
+      {"swin_tiny_patch4_window7_224", 28'288'354},
+      {"swin_small_patch4_window7_224", 49'606'258},
+      {"swin_base_patch4_window7_224.ms_in1k", 87'768'224},
+      {"mobilenetv2_100", 3'504'872},
+      {"mobilenetv3_large_100", 5'483'032},
+      {"mobilenetv3_small_100", 2'542'856},
+      {"mnasnet_050", 2'218'512},
+      {"mnasnet_075", 3'170'208},
+      {"mnasnet_100", 4'383'312},
+      {"regnetx_004_tv", 5'495'976},
+      {"regnetx_008", 7'259'656},
+      {"regnetx_016", 9'190'136},
+      {"regnetx_032", 15'296'552},
+      {"regnetx_080", 39'572'648},
+      {"regnetx_160", 54'278'536},
+      {"regnetx_320", 107'811'560},
+      {"regnety_004", 4'344'144},
+      {"regnety_008_tv", 6'432'512},
+      {"regnety_016", 11'202'430},
+      {"regnety_032", 19'436'338},
+      {"regnety_080_tv", 39'381'472},
+      {"regnety_160", 83'590'140},
+      {"regnety_320", 145'046'770},
+      {"convnext_tiny.fb_in1k", 28'589'128},
+      {"efficientnet_b1", 7'794'184},
+      {"timm/resnet50.a1_in1k", 25'557'032}};
+  for (const auto& [name, params] : timm) {
+    const Workload workload = Workload::zoo(name, 1);
+    EXPECT_EQ(workload.graph().params(), params) << name;
+  }
+  EXPECT_EQ(canonical_network("microsoft/resnet-50"), "resnet50");
+  EXPECT_EQ(canonical_network("google/vit-base-patch16-224"), "vit_b_16");
+  EXPECT_EQ(canonical_network("facebook/convnext-tiny-224"), "convnext_tiny");
+  EXPECT_EQ(canonical_network("vit_base_patch16_224.augreg_in21k"),
+            "vit_base_patch16_224.augreg_in21k");  // 21,843 classes
+}
+
 /// Names that people ask for: those of torchvision misspelt, of timm, of the Hugging Face Hub, and of other libraries.
 TEST(Network, NamesTheNetworkThatWasMeant) {
   for (const auto& [typed, meant] :
@@ -433,8 +479,8 @@ TEST(Network, NamesTheNetworkThatWasMeant) {
         std::pair("lstm", " (did you mean lstm:layers=2,hidden=650,vocab=10000?)"),
         std::pair("gru", " (did you mean lstm:layers=2,hidden=650,vocab=10000,cell=gru?)"),
         std::pair("codellama/codellama-34b-hf", " (did you mean codellama_7b?)"),
-        std::pair("swin_tiny_patch4_window7_224.ms_in1k", " (the nearest is swin_t)"),
-        std::pair("vit_base_patch16_224", " (the nearest is vit_b_16)"),
+        std::pair("swin_tiny_patch4_window7_224.ms_in22k", " (the nearest is swin_t)"),
+        std::pair("vit_base_patch16_384", " (the nearest is vit_b_16)"),
         std::pair("resnet50d", " (did you mean resnet50?)"), std::pair("yolov8n", ""), std::pair("t5_base", ""),
         std::pair("sdxl", ""), std::pair("my_own_detector", "")}) {
     EXPECT_EQ(testing::refusal([&, name = typed] { (void)Workload::zoo(name, 1); }),
