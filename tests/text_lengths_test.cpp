@@ -213,6 +213,9 @@ TEST(TextsOfManyLengths, GroupingAndPackingSavePadding) {
   EXPECT_NEAR(packed.forecast.total_sec.p50 / shuffled.forecast.total_sec.p50, *shuffled.texts->packed_time_factor,
               0.03);
   EXPECT_LT(*shuffled.texts->packed_time_factor, 1);
+  EXPECT_THAT(packed.assumed, ::testing::IsEmpty());
+  job.terms.job.unstated = {"input", "train_images"};
+  EXPECT_THAT(job.answer().assumed, ::testing::ElementsAre("input"));  // the lengths do not say it
 }
 
 TEST(TextsOfManyLengths, PaddedToOneLengthAllBatchesHaveIt) {

@@ -119,7 +119,7 @@ Answer answer_of_texts(const TimeRegressor& model, const Workload& asked, Answer
   const TextJob job = text_job(model, asked, given);
   given.lengths.reset();
   given.train_tokens.reset();
-  std::erase(given.job.unstated, "input");
+  if (job.timed.padding != Padding::packed) std::erase(given.job.unstated, "input");  // the lengths say it
   const bool advises = std::exchange(given.advises, false);
   Answer result = answer(model, job.timed, given);
   given.advises = advises;
