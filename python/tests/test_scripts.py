@@ -104,35 +104,6 @@ class Untouched(Scripts):
         self.assertEqual((document["batch_size"], document["accumulate"]), (8, 2))
         self.assertNotIn("aten::uniform_", names)
 
-    def test_options_may_follow_the_script(self):
-        script = self.write_script("""
-            import sys
-            import torch
-            model = torch.nn.Linear(3, 2)
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-            assert sys.argv[1:] == ["data", "--epochs", "1", "--out", "own.pt"], sys.argv
-            for _ in range(3):
-                model(torch.randn(4, 3)).sum().backward()
-                optimizer.step()
-            """)
-        arguments = [
-            script,
-            "--steps",
-            "2",
-            "data",
-            "--epochs",
-            "1",
-            "--out",
-            self.path,
-            "--",
-            "--out",
-            "own.pt",
-        ]
-        with contextlib.redirect_stderr(io.StringIO()) as said:
-            self.assertEqual(main(arguments), 0, said.getvalue())
-        with open(self.path) as file:
-            self.assertEqual(json.load(file)["batch_size"], 4)
-
     def test_two_batch_sizes_give_all(self):
         code, said = self.run_script(
             arguments=["--amp"], options=["--batch-sizes", "4,6"]

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ordinary programs, which are captured right at the first try."""
+
+import contextlib
+import io
+import json
+import os
+import sys
+import textwrap
+import unittest
+
+from captures import Scripts
+
+from perfpred._capture.command import main
+
+
+class Programs(Scripts):
+    def step_of(self, text, arguments=(), options=()):
+        code, self.said = self.run_script(text, arguments, options)
+        self.assertEqual(code, 0, self.said)
+        with open(self.path) as file:
+            return json.load(file)
+
+    def names(self, document):
+        return [op["name"].partition("::")[2] for op in document["ops"]]
+
+
+class Launched(Programs):
+    """Ways to start a program."""
+
+    LOOP = """
+        import sys
+        import torch
+        model = torch.nn.Linear(3, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            model(torch.randn(4, 3)).sum().backward()
+            optimizer.step()
+        """
+
+    def test_what_follows_the_script_is_the_scripts(self):
+        check = "import sys\nassert sys.argv[1:] == [{}], sys.argv\n"
+        for arguments, taken in (
+            (
+                ["data", "--out", "own.pt", "--steps=3", "-m", "--lr", "1"],
+                "--out, --steps",
+            ),
+            (["--", "--out", "own.pt"], ""),
+            (["--outer", "--step", "{batch_size}"], ""),
+        ):
+            expected = arguments[arguments[:1] == ["--"] :]
+            text = check.format(", ".join(map(repr, expected)))
+            self.step_of(text + textwrap.dedent(self.LOOP), arguments)
+            before, *rest = self.said.splitlines()
+            if taken:
+                self.assertRegex(
+                    before,
+                    f"train.py gets {taken}: options of perfpred.capture stand before",
+                )
+            self.assertEqual(len(rest), 1 if taken else 0, self.said)
+
+    def write(self, name, text):
+        path = os.path.join(self.folder.name, *name.split("/"))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(textwrap.dedent(text).lstrip())
+        return path
+
+    def run_main(self, *arguments):
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            code = main(["--out", self.path, *arguments])
+        return code, said.getvalue()
+
+    def test_modules_of_packages(self):
+        self.write("first_try/__init__.py", "")
+        self.write(
+            "first_try/parts.py", "import torch\nmodel = torch.nn.Linear(3, 2)\n"
+        )
+        self.write(
+            "first_try/train.py",
+            """
+            import sys
+            import torch
+            from .parts import model
+            if __name__ == "__main__":
+                assert sys.argv[1:] == ["--steps", "9"], sys.argv
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                model(torch.randn(4, 3)).sum().backward()
+                optimizer.step()
+            """,
+        )
+        self.write("first_try/__main__.py", "from . import absent\n")
+        sys.path.insert(0, self.folder.name)
+        self.addCleanup(sys.path.remove, self.folder.name)
+        code, said = self.run_main("-m", "first_try.train", "--steps", "9")
+        self.assertEqual(code, 0, said)
+        code, said = self.run_main("-m", "first_try.absent")
+        self.assertEqual(code, 2)
+        self.assertIn("first_try.absent: there is no such module", said)
+        code, said = self.run_main("-m", "first_try")
+        self.assertEqual(code, 1)
+        self.assertIn("__main__.py:1: ImportError", said)
+
+    def test_notebooks(self):
+        cells = [
+            ("markdown", "for\n"),
+            ("code", "!pip install torch\n%matplotlib inline\nimport torch\n"),
+            ("code", "%%bash\nfor x in *; do\n"),
+            (
+                "code",
+                "%%time\nmodel = torch.nn.Linear(3, 2)\nmodel?\n"
+                "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\ndisplay(model)\n",
+            ),
+            ("code", "model(torch.randn(4, 3)).sum().backward()\noptimizer.step()\n"),
+        ]
+        content = {
+            "nbformat": 4,
+            "cells": [
+                {"cell_type": kind, "source": text.splitlines(True)}
+                for kind, text in cells
+            ],
+        }
+        path = self.write("train.ipynb", json.dumps(content))
+        code, said = self.run_main(path)
+        self.assertEqual(code, 0, said)
+        content["cells"][-1]["source"] = "\nraise KeyError('of the notebook')"
+        self.write("train.ipynb", json.dumps(content))
+        code, said = self.run_main(path)
+        self.assertEqual((code, len(said.splitlines())), (1, 1))
+        self.assertIn("train.ipynb[5]:2: KeyError", said)
+        self.write("train.ipynb", "[]")
+        self.assertEqual(self.run_main(path)[0], 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
