@@ -9,7 +9,7 @@ import sys
 import textwrap
 import unittest
 
-from captures import Scripts
+from captures import Scripts, shapes
 
 from perfpred._capture.command import main
 
@@ -130,6 +130,49 @@ class Launched(Programs):
         self.assertIn("train.ipynb[5]:2: KeyError", said)
         self.write("train.ipynb", "[]")
         self.assertEqual(self.run_main(path)[0], 2)
+
+    OF_CUDA = """
+        import torch
+        data = torch.utils.data.TensorDataset(torch.randn(64, 6), torch.randint(5, (64,)))
+        loader = torch.utils.data.DataLoader(data, 8, num_workers=2, pin_memory=True)
+        model = torch.nn.Linear(6, 5).to("cuda:0")
+        optimizer = torch.optim.Adam(model.parameters())
+        scaler = torch.amp.GradScaler("cuda")
+        stream = torch.cuda.Stream()
+        torch.manual_seed(0)
+        for x, y in loader:
+            with torch.cuda.stream(stream):
+                x, y = x.cuda(non_blocking=True), y.to(0, non_blocking=True)
+            torch.cuda.current_stream().wait_stream(stream)
+            x.record_stream(torch.cuda.current_stream())
+            noise = torch.randn(x.shape, device="cuda", generator=torch.Generator("cuda"))
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                loss = torch.nn.functional.cross_entropy(model(x + noise), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+            torch.cuda.synchronize()
+            assert torch.cuda.memory_stats()["allocated_bytes.all.peak"] >= 0
+            assert torch.cuda.memory.memory_allocated() >= 0
+        """
+
+    def test_programs_for_a_gpu(self):
+        products = []
+        for options in ((), ("--execute", "--steps", "2")):
+            document = self.step_of(self.OF_CUDA, options=options)
+            self.assertEqual(
+                (document["batch_size"], document["precision"]), (8, "bf16")
+            )
+            products.append(
+                [
+                    (name, shapes(document, op))
+                    for name, op in zip(self.names(document), document["ops"])
+                    if name in ("addmm", "mm")
+                ]
+            )
+        self.assertEqual(*products)
+        self.assertRegex(document["notes"][0], "was executed")
 
 
 if __name__ == "__main__":

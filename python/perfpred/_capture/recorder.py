@@ -34,6 +34,10 @@ _WRITTEN = {
 }
 
 
+# An operator that only hands a number to the program.
+_OF_HOST = "aten::_local_scalar_dense"
+
+
 class CaptureError(Error, RuntimeError):
     """A step that cannot be captured; says the line of the user's program that asked for the impossible."""
 
@@ -481,11 +485,11 @@ class Recorder(TorchDispatchMode):
 
     def _answered_on_host(self, op, schema, args, kwargs):
         """The result of an operator that needs no device, in a tuple; None for all others."""
-        if schema.name in ("aten::_local_scalar_dense", "aten::equal"):
+        if schema.name in (_OF_HOST, "aten::equal"):
             values = [self.known.value(t) for t in args]
             if all(v is not None for v in values):
                 return (op(*values),)
-        if schema.name == "aten::_local_scalar_dense":
+        if schema.name == _OF_HOST:
             return (self._value(args[0]),)
         if schema.name == "aten::equal":
             self.note("a comparison of tensors; it is told that they are equal")
@@ -520,9 +524,16 @@ class Recorder(TorchDispatchMode):
 
     def _run(self, op, args, kwargs):
         schema = _schema_of(op)
+        device, moved = kwargs.get("device"), False
+        if device is not None and device.type == "cuda":
+            kwargs = {**kwargs, "device": HOST}
+            moved = schema.name == "aten::_to_copy"  # the loader's copy to the device
+        kwargs = {name: v for name, v in kwargs.items() if name != "pin_memory"}
         result = op(*args, **kwargs)
         if (
             self.recording
+            and not moved
+            and schema.name != _OF_HOST
             and not schema.view
             and not schema.name.startswith("profiler::")
         ):

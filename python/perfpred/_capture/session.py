@@ -11,13 +11,18 @@ import torch
 
 from perfpred._capture import step_file
 from perfpred._capture.above import above_autograd
-from perfpred._capture.cuda import optimizers_of_cuda, pretended_cuda
+from perfpred._capture.cuda import cuda_on_cpu, optimizers_of_cuda, pretended_cuda
 from perfpred._capture.hooks import Hooks
 from perfpred._capture.place import is_meta, swap
 from perfpred._capture.recorder import CaptureError, Recorder
 from perfpred._tables import Path
 
 __all__ = ["CaptureError", "Session", "capture"]
+
+_EXECUTED = (
+    "the step was executed: its operators are those of the device that it ran on; a CPU writes out recurrent networks and "
+    "some attention, which are one operator each on a GPU"
+)
 
 
 @contextlib.contextmanager
@@ -69,7 +74,12 @@ class Session:
     def __enter__(self):
         with contextlib.ExitStack() as stack:
             if self.recorder.execute:
-                stack.enter_context(optimizers_of_cuda())
+                self.recorder.remark(_EXECUTED)
+                stack.enter_context(
+                    optimizers_of_cuda()
+                    if torch.cuda.is_available()
+                    else cuda_on_cpu(self.recorder)
+                )
             else:
                 stack.enter_context(pretended_cuda(self.recorder))
                 stack.enter_context(above_autograd(self.hooks.loss, self.recorder))
