@@ -175,5 +175,90 @@ class Launched(Programs):
         self.assertRegex(document["notes"][0], "was executed")
 
 
+class Questions(Programs):
+    def test_checks_pass(self):
+        text = """
+            import torch
+            from torch.distributions import Categorical, Normal, Bernoulli
+            policy = torch.nn.Linear(6, 5).cuda()
+            optimizer = torch.optim.Adam(policy.parameters())
+            x, y = torch.randn(8, 6).cuda(), torch.randint(5, (8,), device="cuda")
+            assert (y >= 0).all() and (y < 5).all(), "labels"
+            if not (y >= 0).all():
+                raise ValueError(f"labels below {y.min()}")
+            if (y < 0).any() or torch.isnan(x).any().item():
+                raise ValueError("labels")
+            assert not bool((y < 0).any())
+            out = policy(x)
+            actions = Categorical(logits=out)
+            width = Normal(out, out.exp(), validate_args=True)
+            sure = Bernoulli(logits=out)
+            loss = actions.log_prob(actions.sample()).sum() + width.log_prob(width.rsample()).sum()
+            loss = loss + sure.log_prob(sure.sample()).sum()
+            if loss > 1e9:
+                print("large")
+            loss.backward()
+            optimizer.step()
+            """
+        document = self.step_of(text)
+        lines = [value["line"].rpartition(":")[2] for value in document["values"]]
+        self.assertEqual(lines, ["18"])  # nobody knows whether the loss is large
+
+    PACKED = """
+        import sys
+        import torch
+        from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+        network, head = torch.nn.LSTM(6, 5, batch_first=True).cuda(), torch.nn.Linear(5, 2).cuda()
+        optimizer = torch.optim.SGD([*network.parameters(), *head.parameters()], lr=0.1)
+        lengths = torch.tensor([3, 7, 2, 7])
+        x = torch.randn(4, 7, 6, requires_grad=True, device="cuda")
+        if sys.argv[1] == "unknown":
+            lengths = (x[:, :, 0] > 0).sum(1).cpu()
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        assert packed.batch_sizes.tolist() == [4, 4, 3, 2, 2, 2, 2] or sys.argv[1] == "unknown"
+        out, _ = pad_packed_sequence(network(packed)[0], batch_first=True)
+        assert out.shape == (4, 7, 5)
+        head(out).sum().backward()
+        optimizer.step()
+        """
+
+    def test_packed_sequences(self):
+        for lengths, rows, notes in (("known", 19, 0), ("unknown", 28, 1)):
+            document = self.step_of(self.PACKED, [lengths])
+            (op,) = [op for op in document["ops"] if op["name"] == "perfpred::rnn"]
+            self.assertEqual(shapes(document, op)[0], [rows, 6])
+            self.assertEqual(len(document.get("notes", [])), notes)
+            answer = self.inspected("--step", self.path)
+            self.assertEqual(answer["unknown_ops"], [])
+            of_rnn = (
+                3 * 2 * rows * 4 * 5 * (6 + 5)
+            )  # forward, and twice as much backward
+            self.assertEqual(answer["conv_matmul_flops"], of_rnn + 3 * 2 * 28 * 5 * 2)
+
+    def test_a_mask_before_the_loss_is_an_upper_bound(self):
+        text = """
+            import torch
+            model = torch.nn.Linear(6, 5).cuda()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for _ in range(2):
+                x, y = torch.randn(8, 6).cuda(), torch.randint(5, (8,), device="cuda")
+                keep = torch.rand(8, device="cuda") > 0.5
+                out = model(x)
+                loss = torch.nn.functional.cross_entropy(out[keep], y[keep])
+                loss = loss + out.masked_select(keep[:, None]).sum()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            """
+        document = self.step_of(text)
+        chosen = [op for op in document["ops"] if op["name"] == "aten::index"]
+        self.assertEqual(shapes(document, chosen[0], "outputs"), [[8, 5]])
+        self.assertEqual(len(document["notes"]), 2)
+        self.assertRegex(
+            document["notes"][0], "train.py:8: a mask .* all rows .* upper bound"
+        )
+        self.assertRegex(document["notes"][1], "train.py:9: a mask .* all rows")
+
+
 if __name__ == "__main__":
     unittest.main()

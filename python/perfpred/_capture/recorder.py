@@ -14,6 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from perfpred._capture.above import below_autograd
+from perfpred._capture.branches import answer_without_exception
 from perfpred._capture.place import HOST, META, Places, is_meta, storage_of, swap
 from perfpred._capture.values import KnownValues, tensors_in
 from perfpred._library import Error
@@ -34,8 +35,23 @@ _WRITTEN = {
 }
 
 
-# An operator that only hands a number to the program.
+# Operators that are another one's kernel on a device, and one that only hands a number to the program.
+_EXECUTED_AS = {
+    "aten::_pack_padded_sequence": "aten::cat",
+    "aten::_is_all_true": "aten::all",
+    "aten::_is_any_true": "aten::any",
+}
 _OF_HOST = "aten::_local_scalar_dense"
+
+# Operators without a rule for tensors without memory, whose result is as their first tensor.
+_AS_FIRST = {
+    "aten::_sample_dirichlet",
+    "aten::_standard_gamma",
+    "aten::_standard_gamma_grad",
+    "aten::_dirichlet_grad",
+    "aten::poisson",
+    "aten::binomial",
+}
 
 
 class CaptureError(Error, RuntimeError):
@@ -363,7 +379,7 @@ class Recorder(TorchDispatchMode):
             if t.dim() > 0 or is_meta(t) or self.execute
         ]
         entry = {
-            "name": schema.name,
+            "name": _EXECUTED_AS.get(schema.name, schema.name),
             "inputs": [i for t in inputs for i in self._tensor_ids_of(t)],
             "outputs": [
                 i
@@ -453,9 +469,13 @@ class Recorder(TorchDispatchMode):
         return value
 
     def _value(self, tensor):
-        """A plausible value of a tensor that has none."""
+        """A plausible value of a tensor that has none: no check of a program that trains raises an exception."""
         value: Any = False
-        if tensor.dtype != torch.bool:
+        if tensor.dtype == torch.bool:
+            passes = answer_without_exception()
+            if passes is not None:
+                return passes
+        else:
             value = (
                 1.0
                 if tensor.is_floating_point()
@@ -516,11 +536,15 @@ class Recorder(TorchDispatchMode):
         self.places.truthful += 1
         try:
             with below_autograd():
-                if self.execute:
-                    return self._run(op, args, kwargs)
-                return self._run_without_memory(op, args, kwargs)
+                result = self._execute(op, args, kwargs)
+                return result
         finally:
             self.places.truthful -= 1
+
+    def _execute(self, op, args, kwargs):
+        if self.execute:
+            return self._run(op, args, kwargs)
+        return self._run_without_memory(op, args, kwargs)
 
     def _run(self, op, args, kwargs):
         schema = _schema_of(op)
@@ -656,11 +680,13 @@ class Recorder(TorchDispatchMode):
                 "baddbmm",
             ):
                 return _product_of_type(op, args, kwargs)
+            if op is torch.ops.aten._pack_padded_sequence.default:
+                return self._packed(*args)
             result = op(*args, **kwargs)
         except (NotImplementedError, RuntimeError) as error:
             if op._opname.startswith("_nested_"):
                 self.refuse_layout()
-            shaped = self.known.shaped(op, args, kwargs)
+            shaped = self._shaped(op, args, kwargs)
             if shaped is not None:
                 return shaped
             reason = str(error).strip().partition("\n")[0]
@@ -672,6 +698,33 @@ class Recorder(TorchDispatchMode):
             if op._opname.startswith("convolution")
             else result
         )
+
+    def _shaped(self, op, args, kwargs):
+        """The result of an operator that has no rule, or whose shape depends on values that are known or have a bound."""
+        if op.name() in _AS_FIRST:
+            return torch.empty_like(args[0])
+        shaped = self.known.shaped(op, args, kwargs)
+        if shaped is None:
+            shaped = self.known.bounded(op, args)
+            if shaped is not None:
+                self.remark(
+                    f"{user_line()}: a mask chooses by values that a capture lacks: all rows are counted, which is an "
+                    "upper bound"
+                )
+        return shaped
+
+    def _packed(self, x, lengths, batch_first):
+        """Sequences of the host's lengths without their padding, and how many are in each position."""
+        inside = x.transpose(0, 1) if batch_first else x
+        of_all, known = self.known.lengths(lengths, inside.shape[0])
+        if not known:
+            self.remark(
+                f"{user_line()}: sequences are packed by lengths that a capture lacks: all are counted as the longest, "
+                "which is an upper bound"
+            )
+        rows = [int((of_all > place).sum()) for place in range(int(of_all.max()))]
+        sizes = torch.tensor(rows, dtype=torch.int64)
+        return x.new_empty((sum(rows), *inside.shape[2:])), sizes
 
     def _make(self, op, schema, args, kwargs):
         """Executes an operator that makes a tensor of nothing."""

@@ -152,6 +152,34 @@ class KnownValues:
         made = [self._as_meta(t) for t in ([computed] if one else computed)]
         return made[0] if one else tuple(made)
 
+    def bounded(self, op, args):
+        """The largest result of an operator whose shape depends on a mask; None for other operators."""
+        if op is torch.ops.aten.index.Tensor:
+            return op(args[0], [i for given in args[1] for i in self._all_of(given)])
+        if op is torch.ops.aten.masked_select.default:
+            return args[0].new_empty(
+                torch.broadcast_shapes(*(t.shape for t in args)).numel()
+            )
+        return None
+
+    def _all_of(self, index):
+        known = self._without_masks(index)
+        if not any(i is _unknown for i in known):
+            return known
+        return [
+            torch.empty(index.numel(), dtype=torch.int64, device="meta")
+            for _ in index.shape
+        ]
+
+    def lengths(self, tensor, longest):
+        """The lengths of sequences on the host, and whether they are known; unknown ones are all the longest."""
+        known = self.value(tensor)
+        return (
+            (torch.full(tensor.shape, longest), False)
+            if known is None
+            else (known, True)
+        )
+
     def _without_masks(self, index):
         if index is None or index.dtype not in (torch.bool, torch.uint8):
             return [index]
