@@ -2,6 +2,7 @@
 """Ordinary programs, which are captured right at the first try."""
 
 import contextlib
+import importlib.util
 import io
 import json
 import os
@@ -258,6 +259,191 @@ class Questions(Programs):
             document["notes"][0], "train.py:8: a mask .* all rows .* upper bound"
         )
         self.assertRegex(document["notes"][1], "train.py:9: a mask .* all rows")
+
+
+class Boundaries(Programs):
+    """Where a step begins and ends."""
+
+    BEFORE = """
+        import sys
+        import torch
+        from torch import nn
+        kind = sys.argv[1]
+        net = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 5)).cuda()
+        teacher, optimizer = nn.Linear(6, 5).cuda(), torch.optim.SGD(net.parameters(), lr=0.1)
+        large = torch.zeros(80, 6, device="cuda")
+        kept = []
+        if kind == "strides":
+            kept.extend(net(large) for _ in range(9))
+        if kind == "evaluation":
+            with torch.no_grad():
+                kept = [net(large).argmax(1) for _ in range(3)]
+        if kind == "style":
+            wanted = teacher(large[:8]).detach()
+        if kind == "bank":
+            with torch.no_grad():
+                wanted = net(large)[:8]
+        for _ in range(3):
+            x = torch.zeros(8, 6, device="cuda")
+            if kind == "teacher":
+                with torch.no_grad():
+                    wanted = teacher(x)
+            with torch.autocast("cuda", torch.float16, enabled=kind in ("nothing", "strides")):
+                out = net(x)
+            loss = (out - (wanted if kind in ("style", "bank", "teacher") else x[:, :5])).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        """
+
+    def test_what_precedes_the_step_is_no_part_of_it(self):
+        expected = self.step_of(self.BEFORE, ["nothing"])
+        names, products = self.names(expected), 2 + 3
+        self.assertEqual(names.count("addmm") + names.count("mm"), products)
+        for kind in ("strides", "evaluation", "style", "bank", "teacher"):
+            with self.subTest(kind):
+                document = self.step_of(self.BEFORE, [kind])
+                self.assertEqual(document["batch_size"], 8)
+                got = self.names(document)
+                if kind == "teacher":
+                    products += 1
+                if kind == "strides":
+                    self.assertEqual(document["precision"], "fp16")
+                    self.assertEqual(sorted(got), sorted(names))
+                self.assertEqual(got.count("addmm") + got.count("mm"), products)
+
+    BEHIND = """
+        import sys
+        import torch
+        net = torch.nn.Linear(6, 5).cuda()
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for _ in range(2):
+            out = net(torch.zeros(8, 6, device="cuda"))
+            out.square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if sys.argv[1] == "shape":
+                print(torch.nonzero(out > 0).shape)
+            if sys.argv[1] == "exception":
+                raise KeyError("of a metric")
+            if sys.argv[1] == "evaluation":
+                with torch.no_grad():
+                    print(net(torch.zeros(80, 6, device="cuda")).exp().tanh().sum().item())
+        """
+
+    def test_what_follows_the_update_never_loses_the_step(self):
+        expected = self.names(self.step_of(self.BEHIND, ["nothing"]))
+        for kind, note in (
+            ("shape", "behind the update: .*train.py:11: the shape of .*nonzero"),
+            ("exception", "behind the update: .*train.py:13: KeyError: 'of a metric'"),
+            ("evaluation", None),
+        ):
+            with self.subTest(kind):
+                document = self.step_of(self.BEHIND, [kind])
+                got = self.names(document)
+                update = expected.index("_foreach_add_") + 1
+                self.assertEqual(got[:update], expected[:update])
+                self.assertFalse({"exp", "tanh"} & set(got))
+                self.assertEqual(document["batch_size"], 8)
+                notes = document.get("notes", [])
+                self.assertEqual(len(notes), 0 if note is None else 1)
+                if note is not None:
+                    self.assertRegex(notes[0], note)
+
+    @unittest.skipUnless(importlib.util.find_spec("keras"), "needs Keras")
+    def test_the_symbolic_build_of_keras_is_not_counted(self):
+        text = """
+            import os
+            os.environ["KERAS_BACKEND"] = "torch"
+            import numpy
+            import keras
+            from keras import layers
+            model = keras.Sequential([keras.Input((6,)), layers.Dense(5, activation="relu"), layers.Dense(3)])
+            model.compile(loss="mse", optimizer="adam", metrics=["mae"])
+            model.fit(numpy.zeros((64, 6), "float32"), numpy.zeros((64, 3), "float32"), batch_size=16, verbose=0)
+            """
+        first, second = (self.step_of(text, options=["--steps", n]) for n in ("1", "2"))
+        self.assertEqual(first["batch_size"], 16)
+        self.assertEqual(self.names(first), self.names(second))
+
+
+class Samples(Programs):
+    """One meaning of the batch size, with and without --batch-sizes."""
+
+    SCRIPT = """
+        import sys
+        import torch
+        from torch import nn
+        kind, size = sys.argv[1], int(sys.argv[2])
+
+
+        class Tagger(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.words, self.rnn = nn.Embedding(50, 6), nn.GRU(6, 6)
+
+            def forward(self, words):
+                return self.rnn(self.words(words))[0]
+
+
+        class Lists(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = nn.Linear(6, 6)
+
+            def forward(self, pictures):
+                return torch.stack([self.layer(picture) for picture in pictures])
+
+
+        net = {"words": Tagger, "lists": Lists}.get(kind, lambda: nn.Linear(6, 6))().cuda()
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        data = [torch.zeros(3, 6) for _ in range(120)] if kind == "lists" else torch.zeros(120, 6)
+        collate = (lambda rows: rows) if kind == "lists" else None
+        for x in torch.utils.data.DataLoader(data, size, collate_fn=collate):
+            if kind == "lists":
+                x = [one.cuda() for one in x]
+            elif kind == "words":
+                x = torch.zeros(11, size, dtype=torch.long, device="cuda")
+            elif kind == "loaded pairs":
+                x = torch.cat([x, x + 1]).cuda()
+            elif kind == "pairs":
+                x = torch.cat([torch.zeros(size, 6).cuda(), torch.zeros(size, 6).cuda()])
+            elif kind == "parts":
+                for part in x.chunk(2):
+                    net(part.cuda()).sum().backward()
+                optimizer.step()
+                continue
+            net(x).sum().backward()
+            optimizer.step()
+        """
+
+    def test_samples_of_the_loader(self):
+        for kind in ("plain", "lists", "words", "loaded pairs"):
+            with self.subTest(kind):
+                document = self.step_of(self.SCRIPT, [kind, "4"])
+                self.assertEqual(document["batch_size"], 4)
+        document = self.step_of(self.SCRIPT, ["parts", "4"])
+        self.assertEqual((document["batch_size"], document["accumulate"]), (2, 2))
+        document = self.step_of(self.SCRIPT, ["parts", "4"], ["--batch-sizes", "4,8"])
+        self.assertEqual((document["batch_size"], document["accumulate"]), (2, 2))
+
+    def test_samples_without_a_loader(self):
+        text = self.SCRIPT.replace(
+            "torch.utils.data.DataLoader(data, size, collate_fn=collate)", "range(9)"
+        )
+        for kind, note in (
+            ("words", "11 positions of 4 seq"),
+            ("pairs", "8 rows, .*joins"),
+        ):
+            with self.subTest(kind):
+                document = self.step_of(text, [kind, "4"])
+                self.assertEqual(document["batch_size"], 4)
+                self.assertRegex(document["notes"][0], note)
+                sizes = self.step_of(
+                    text, [kind, "{batch_size}"], ["--batch-sizes", "4,6"]
+                )
+                self.assertEqual(sizes["batch_size"], 4)
+                self.assertNotIn("notes", sizes)
 
 
 if __name__ == "__main__":

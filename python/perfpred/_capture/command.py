@@ -22,6 +22,7 @@ from perfpred._capture import notebook, step_file
 from perfpred._capture.progress import Progress
 from perfpred._capture.recorder import CaptureError, is_of_library
 from perfpred._capture.session import Session
+from perfpred._capture.steps import StepIsWhole, Steps
 from perfpred._captured import exported_step
 from perfpred._library import InputError
 
@@ -35,10 +36,6 @@ _OF_TORCHRUN = (
     "MASTER_ADDR",
     "MASTER_PORT",
 )
-
-
-class _Captured(BaseException):
-    """Ends the script; no `except Exception` of it catches this."""
 
 
 def _parser():
@@ -194,13 +191,12 @@ def _run(options, size, progress, records_all=False):
     told = lambda text: print(f"perfpred.capture: {text}", file=sys.stderr)
     session = Session(options.execute, told)
     recorder, hooks = session.recorder, session.hooks
-    hooks.records_early = not options.execute
     hooks.accumulated.skips = options.updates == 1 and not records_all
-    updates, wanted = 0, options.steps * options.updates
+    steps = Steps(session, options.steps, options.updates)
 
     def state():
         done, before = (
-            (updates + hooks.stepped) // options.updates,
+            steps.updates() // options.updates,
             options.sizes.index(size),
         )
         at = f" at batch size {size}" if size else ""
@@ -211,55 +207,53 @@ def _run(options, size, progress, records_all=False):
         )
 
     progress.state = state
-
-    def before_forward():
-        """A step reaches from the forward pass to that after the optimizer's (last) update. A forward pass before it, of
-        which nothing is left, belongs to no step.
-        """
-        nonlocal updates
-        updates += hooks.stepped
-        ends = hooks.stepped and updates % options.updates == 0
-        if ends and updates == wanted:
-            if left_out := hooks.left_out():
-                told(
-                    f"the step has no update by {left_out} of the optimizers; --updates N takes N updates as one step"
-                )
-            hooks.leave_out_early()
-            raise _Captured
-        begun = recorder.holds_activations() or any(
-            op["phase"] == "backward" for op in recorder.ops
+    with _program(options, size), session:
+        _run_to_the_step(options, steps, recorder)
+    if hooks.accumulated.differ:
+        told("the batches of the step differ: runs again, to record them all")
+        return _run(options, size, progress, records_all=True)
+    if steps.left_out:
+        told(
+            f"the step has no update by {steps.left_out} of the optimizers; --updates N takes N updates as one step"
         )
-        if ends or not recorder.recording or not begun:
-            recorder.clear()
-            hooks.restart()
-            recorder.recording = True
-            recorder.phase = "forward"
+    return session.document(size)
 
-    hooks.before_forward = before_forward
-    arguments = [
-        a.replace("{batch_size}", str(size)) if size else a for a in options.arguments
-    ]
+
+@contextlib.contextmanager
+def _program(options, size):
+    """Makes the process that of the script, with its arguments."""
     with contextlib.ExitStack() as stack:
         stack.callback(setattr, sys, "argv", sys.argv)
         stack.callback(sys.path.__setitem__, 0, sys.path[0])
+        arguments = options.arguments
+        if size:
+            arguments = [a.replace("{batch_size}", str(size)) for a in arguments]
         sys.argv = [options.script, *arguments]
         if not options.is_module:
             sys.path[0] = os.path.dirname(os.path.abspath(options.script))
-        stack.enter_context(session)
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", "for .*: copying from a non-meta parameter")
         stack.enter_context(_loaders_of(size))
-        try:
-            _execute(options)
-        except _Captured:
-            pass
-        except SystemExit as error:
-            if error.code not in (None, 0) and updates + hooks.stepped < wanted:
-                raise CaptureError(
-                    f"{options.script} ended with {error.code!r} before its step {options.steps}"
-                ) from error
-    if updates + hooks.stepped < wanted:
-        finished = (updates + hooks.stepped) // options.updates
+        yield
+
+
+def _run_to_the_step(options, steps, recorder):
+    """Runs the program until the step is recorded. What goes wrong behind the step ends the recording alone."""
+    try:
+        _execute(options)
+    except StepIsWhole:
+        return
+    except SystemExit as error:
+        if error.code not in (None, 0) and not steps.is_whole():
+            raise CaptureError(
+                f"{options.script} ended with {error.code!r} before its step {options.steps}"
+            ) from error
+    except Exception as error:
+        if not steps.is_whole():
+            raise
+        recorder.remark(f"the recording ended behind the update: {_said_by(error)}")
+    if not steps.is_whole():
+        finished = steps.updates() // options.updates
         made = (
             "no training step"
             if finished == 0
@@ -267,10 +261,16 @@ def _run(options, size, progress, records_all=False):
         )
         reason = "; an optimizer of torch.optim ends a step" if finished == 0 else ""
         raise CaptureError(f"{options.script}: made {made}{reason}")
-    if hooks.accumulated.differ:
-        told("the batches of the step differ: runs again, to record them all")
-        return _run(options, size, progress, records_all=True)
-    return session.document(size)
+    steps.close()
+
+
+def _said_by(error):
+    """A line for an exception of the program."""
+    lines = str(error).strip().splitlines()
+    said = lines[0] if lines else ""
+    if isinstance(error, CaptureError):
+        return said
+    return f"{_place_of(error)}: {type(error).__name__}: {said}"
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -297,7 +297,6 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         print("perfpred.capture: interrupted; nothing was written", file=sys.stderr)
         return FAILED
     except Exception as error:  # the script's own
-        lines = str(error).strip().splitlines()
         if (
             isinstance(error, KeyError)
             and error.args[:1]
@@ -309,10 +308,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
                 file=sys.stderr,
             )
             return WRONG_INPUT
-        print(
-            f"perfpred.capture: {_place_of(error)}: {type(error).__name__}: {lines[0] if lines else ''}",
-            file=sys.stderr,
-        )
+        print(f"perfpred.capture: {_said_by(error)}", file=sys.stderr)
         return FAILED
     count = document.get("accumulate", document.get("batches", 1))
     batches = f", {count} batches a step" if count > 1 else ""

@@ -199,6 +199,7 @@ class Recorder(TorchDispatchMode):
         self.places = Places()
         self.swapped = []  # tensors of the program that have no memory while they are captured, and what they stood for
         self._roles = {}  # by storage: what is known of it before it is used
+        self._joined = {}  # by storage: rows of each of the parts that it was joined of
         self._layer_of_node = {}
         self._layer_ids = {}
         self.clear()
@@ -250,6 +251,28 @@ class Recorder(TorchDispatchMode):
             self.storages[index]["role"] == "activation"
             for index in self._storage_ids.values()
         )
+
+    def joined(self, tensor):
+        """Rows of each part of a tensor that the program joined of equal parts; None for other tensors."""
+        known = self._joined.get(storage_of(tensor)._cdata)
+        return None if known is None else known[0]
+
+    def _learn_joined(self, schema, args, result):
+        """Of aten::cat along the first axis, and of copies to the device."""
+        if schema.name == "aten::_to_copy":
+            rows = self.joined(args[0])
+        elif schema.name == "aten::cat" and self.layer < 0:
+            parts, axis = args[0], args[1] if len(args) > 1 else 0
+            sizes = {tuple(part.shape) for part in parts}
+            alike = len(parts) > 1 and len(sizes) == 1 and axis == 0
+            rows = parts[0].shape[0] if alike else None
+        else:
+            return
+        if rows is not None and rows > 1:
+            storage = storage_of(result)
+            key = storage._cdata
+            gone = weakref.ref(storage, lambda _: self._joined.pop(key, None))
+            self._joined[key] = (rows, gone)
 
     def note_tensor(self, tensor):
         """Lists a tensor, whether or not an operator uses it."""
@@ -537,6 +560,7 @@ class Recorder(TorchDispatchMode):
         try:
             with below_autograd():
                 result = self._execute(op, args, kwargs)
+                self._learn_joined(_schema_of(op), args, result)
                 return result
         finally:
             self.places.truthful -= 1

@@ -44,23 +44,31 @@ def _parameters_without_memory(recorder):
 
 
 @contextlib.contextmanager
-def _loaders_on_host(recorder):
-    """Lets loaders make their batches with values, and unrecorded."""
+def _watched_loaders(recorder, loaded):
+    """Lets loaders make their batches with values, and unrecorded, and tell how many samples a batch has."""
     kind = torch.utils.data.dataloader._BaseDataLoaderIter
-    following = kind.__next__
+    following, next_index = kind.__next__, kind._next_index
 
     def made(self):
-        before, recorder.on_host = recorder.on_host, True
+        before = recorder.on_host
+        recorder.on_host = not recorder.execute
         try:
-            return following(self)
+            with recorder.unrecorded():
+                return following(self)
         finally:
             recorder.on_host = before
 
-    kind.__next__ = made
+    def index(self):
+        samples = next_index(self)
+        if isinstance(samples, (list, tuple)):
+            loaded(len(samples))
+        return samples
+
+    kind.__next__, kind._next_index = made, index
     try:
         yield
     finally:
-        kind.__next__ = following
+        kind.__next__, kind._next_index = following, next_index
 
 
 class Session:
@@ -84,7 +92,7 @@ class Session:
                 stack.enter_context(pretended_cuda(self.recorder))
                 stack.enter_context(above_autograd(self.hooks.loss, self.recorder))
                 stack.enter_context(_parameters_without_memory(self.recorder))
-                stack.enter_context(_loaders_on_host(self.recorder))
+            stack.enter_context(_watched_loaders(self.recorder, self.hooks.loaded))
             stack.enter_context(self.hooks)
             stack.enter_context(self.recorder)
             self._open = stack.pop_all()
@@ -96,9 +104,7 @@ class Session:
 
     def document(self, batch_size=None):
         self.hooks.name_gradients()
-        return step_file.document(
-            self.recorder, batch_size or self.hooks.batch_size, self.hooks
-        )
+        return step_file.document(self.recorder, batch_size, self.hooks)
 
 
 class capture:
@@ -111,7 +117,8 @@ class capture:
     as they were before.
 
     path: the file, which appears whole or not at all; only if the step ends without an exception.
-    batch_size: default: the first size of the first tensor that a module is called with.
+    batch_size: default: the samples of the DataLoader's batch; else the first size of the first tensor that the network
+    is called with.
     execute: run the step on tensors with values, for steps whose shapes depend on them. It changes the weights then.
     tell: called with a line of text when the program asks for a value that does not exist.
 
