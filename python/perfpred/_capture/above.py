@@ -174,6 +174,10 @@ def _to_kernel(op):
             }
         result = op.redispatch(keys & _BELOW, tensor, *args, **kwargs)
         places.put(result, device)
+        if is_meta(result) and not is_meta(
+            tensor
+        ):  # no dispatch mode sees torch.tensor()
+            _recorder.known.learn(result, tensor.to(result.dtype))
         return result
 
     return kernel

@@ -22,6 +22,8 @@ from perfpred._capture.place import is_meta, storage_of
 from perfpred._capture.recorder import CaptureError, user_line
 from perfpred._capture.values import tensors_in
 
+_TOLERANCES = ("tolerance_grad", "tolerance_change")  # of torch.optim.LBFGS
+
 
 def _all_tensors(value):
     if isinstance(value, dict):
@@ -120,6 +122,7 @@ class Hooks:
         self._trying = False
         self._tried = set()
         self._saved_states = []
+        self._tolerances = {}  # of groups of parameters
         self._updated = {}  # parameters, by the optimizer that the step updated them with
         self._cleared = (
             set()
@@ -431,6 +434,8 @@ class Hooks:
     def _before_step(self, optimizer, args, kwargs):
         if self._trying:
             return
+        if isinstance(optimizer, torch.optim.LBFGS) and not self.recorder.execute:
+            self._iterate_on(optimizer)
         if len(args) > 1 and callable(args[1]):
             return (args[0], self._watched(optimizer, args[1]), *args[2:]), kwargs
         if kwargs.get("closure") is not None:
@@ -439,6 +444,15 @@ class Hooks:
                 "closure": self._watched(optimizer, kwargs["closure"]),
             }
         self._begin_update(optimizer)
+
+    def _iterate_on(self, optimizer):
+        """Numbers that nobody knows do not change: to L-BFGS they look as if it had converged."""
+        for group in optimizer.param_groups:
+            self._tolerances.setdefault(
+                id(group),
+                (group, {name: group[name] for name in _TOLERANCES}),
+            )
+            group.update(dict.fromkeys(_TOLERANCES, -1.0))
 
     def _watched(self, optimizer, closure):
         """A closure that computes the gradients while the optimizer steps."""
@@ -505,6 +519,9 @@ class Hooks:
         self.stepped = True
 
     def restore_optimizers(self):
+        for group, tolerances in self._tolerances.values():
+            group.update(tolerances)
+        self._tolerances.clear()
         for optimizer, state in self._saved_states:
             optimizer.state.clear()
             optimizer.state.update(state)

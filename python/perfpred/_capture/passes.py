@@ -58,11 +58,9 @@ class ForwardPass:
         given = self._sizes[0] if self._sizes else None
         loaded = self.loaded
         if loaded is not None and given != loaded:
-            if (
-                given is None
-                or given > loaded
-                or loaded in (*self._sizes, *self._lengths)
-            ):
+            if loaded in self._lengths:
+                return loaded, ""
+            if given is None or given > loaded or loaded in self._sizes:
                 return (
                     loaded,
                     f"the network is given {given} rows for {loaded} samples of the DataLoader",

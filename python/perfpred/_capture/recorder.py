@@ -625,6 +625,9 @@ class Recorder(TorchDispatchMode):
                 and device.type == "cpu"
                 and kwargs.get("dtype") in (None, source.dtype)
             ):
+                known = self.known.value(source)
+                if known is not None:
+                    return self._on_host(known.clone())
                 copy = torch.empty_like(source)  # to the host
                 self.places.put(copy, HOST)
                 return copy
@@ -730,10 +733,12 @@ class Recorder(TorchDispatchMode):
         shaped = self.known.shaped(op, args, kwargs)
         if shaped is None:
             shaped = self.known.bounded(op, args)
+            if op.name() == "torchvision::nms":  # keeps some of the boxes
+                shaped = args[0].new_empty(len(args[0]), dtype=torch.int64)
             if shaped is not None:
                 self.remark(
-                    f"{user_line()}: a mask chooses by values that a capture lacks: all rows are counted, which is an "
-                    "upper bound"
+                    f"{user_line()}: a mask chooses by values that a capture lacks: as many rows as it could choose are "
+                    "counted, which is an upper bound"
                 )
         return shaped
 
