@@ -302,6 +302,24 @@ class Questions(Programs):
         lines = [value["line"] for value in document["values"]]
         self.assertFalse([line for line in lines if line.endswith(":6")])
 
+    def test_lazy_modules(self):
+        text = """
+            import torch
+            from torch import nn
+            model = nn.Sequential(nn.LazyLinear(5), nn.ReLU(), nn.LazyLinear(2)).to("cuda")
+            model(torch.zeros(1, 6, device="cuda"))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            loss = model(torch.randn(8, 6, device="cuda")).sum()
+            torch.autograd.backward(tensors=loss)
+            optimizer.step()
+            """
+        names = []
+        for options in ((), ("--execute",)):
+            document = self.step_of(text, options=options)
+            self.assertEqual(document["batch_size"], 8)
+            names.append([n for n in self.names(document) if n in ("addmm", "mm")])
+        self.assertEqual(names, [["addmm"] * 2 + ["mm"] * 3] * 2)
+
     def test_optimizers_that_look_for_convergence(self):
         text = """
             import torch

@@ -172,8 +172,10 @@ def _without_memory(recorder):
             _launch(recorder),
         )
     yield concurrent.futures.ThreadPoolExecutor, "submit", _submit
-    for name, value in recorder.places.properties():
+    properties = dict(recorder.places.properties())
+    for name, value in properties.items():
         yield torch.Tensor, name, value
+    yield _of_lazy_modules(properties["to"], properties["get_device"])
     yield (
         torch.Tensor,
         "requires_grad",
@@ -235,8 +237,13 @@ def pretended_cuda(recorder):
 def _on_cpu():
     """Puts what a program wants on a GPU on the CPU, in the precision that it asks for."""
     yield from _of_optimizers(["cpu", "cuda"])
-    yield torch.Tensor, "to", _to_cpu(torch.Tensor.to)
-    yield torch.Tensor, "cuda", lambda self, *args, **kwargs: self
+    moves = {
+        "to": _to_cpu(torch.Tensor.to),
+        "cuda": lambda self, *args, **kwargs: self,
+    }
+    for name, value in moves.items():
+        yield torch.Tensor, name, value
+    yield _of_lazy_modules(*moves.values())
     kind = torch.amp.autocast_mode.autocast
     yield kind, "__init__", _autocast_of_cpu(kind.__init__)
 
@@ -256,6 +263,13 @@ def cuda_on_cpu(recorder):
             yield
         finally:
             alone.leave()
+
+
+def _of_lazy_modules(*methods):
+    """Parameters without a shape allow a list of methods, to which those in their place and their storage belong."""
+    kind = torch.nn.parameter.UninitializedTensorMixin
+    allowed = [*kind._allowed_methods, torch.Tensor.untyped_storage, *methods]
+    return kind, "_allowed_methods", allowed
 
 
 def _to_cpu(to):

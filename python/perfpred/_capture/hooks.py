@@ -237,7 +237,9 @@ class Hooks:
         def backward(*args, **kwargs):
             if self._backward == 0:
                 self._count_backward_pass()
-                self._find_read([*args, *kwargs.values()][:1])
+                self._find_read(
+                    args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))
+                )
             self._backward += 1
             self.recorder.phase = "backward"
             layer, self.recorder.layer = self.recorder.layer, -1

@@ -47,6 +47,9 @@ class ForwardPass:
                 self._joined = joined(tensor)
                 break
 
+    def has_nodes(self):
+        return self._first_node < self._end_node
+
     def made(self, node):
         """Whether it made a node of autograd, by its number."""
         return self._first_node <= node < self._end_node
@@ -84,7 +87,7 @@ def find_read(passes, roots):
     """Marks the passes whose nodes a backward pass from these tensors reaches."""
     waiting = [t.grad_fn for t in roots if t is not None and t.grad_fn is not None]
     seen = set(waiting)
-    unread = [one for one in passes if not one.is_read]
+    unread = [one for one in passes if one.has_nodes() and not one.is_read]
     while waiting and unread:
         node = waiting.pop()
         number = node._sequence_nr()

@@ -13,7 +13,7 @@ from perfpred._capture import step_file
 from perfpred._capture.above import above_autograd
 from perfpred._capture.cuda import cuda_on_cpu, optimizers_of_cuda, pretended_cuda
 from perfpred._capture.hooks import Hooks
-from perfpred._capture.place import is_meta, swap
+from perfpred._capture.place import HOST, META, is_meta, swap
 from perfpred._capture.recorder import CaptureError, Recorder
 from perfpred._tables import Path
 
@@ -36,11 +36,19 @@ def _parameters_without_memory(recorder):
             data = recorder.stand_in(data.detach())
         return new(cls, data, requires_grad)
 
-    kind.__new__ = made
+    lazy = torch.nn.UninitializedParameter
+    new_lazy = lazy.__new__
+
+    def made_lazy(cls, requires_grad=True, device=None, dtype=None):
+        result = new_lazy(cls, requires_grad, META, dtype)
+        recorder.places.put(result, torch.device(device or HOST))
+        return result
+
+    kind.__new__, lazy.__new__ = made, made_lazy
     try:
         yield
     finally:
-        kind.__new__ = new
+        kind.__new__, lazy.__new__ = new, new_lazy
 
 
 @contextlib.contextmanager
