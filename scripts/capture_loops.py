@@ -39,7 +39,7 @@ def _captured(script, out, log):
             with open(log, "w") as said:
                 os.dup2(said.fileno(), 1)
                 os.dup2(said.fileno(), 2)
-            code = importlib.import_module("perfpred._capture.command").main([str(script), "--out", out])
+            code = importlib.import_module("perfpred._capture.command").main(["--out", out, str(script)])
         finally:
             sys.stdout.flush()
             sys.stderr.flush()

@@ -549,7 +549,7 @@ class Predictions(WithFolder):
         from perfpred._capture.command import main
 
         self.assertEqual(
-            main([self.path("net.pt2"), "--out", self.path("step.json")]), 0
+            main(["--out", self.path("step.json"), self.path("net.pt2")]), 0
         )
         document = json.loads(pathlib.Path(self.path("step.json")).read_text())
         self.assertEqual(document["batch_size"], 4)

@@ -104,35 +104,6 @@ class Untouched(Scripts):
         self.assertEqual((document["batch_size"], document["accumulate"]), (8, 2))
         self.assertNotIn("aten::uniform_", names)
 
-    def test_options_may_follow_the_script(self):
-        script = self.write_script("""
-            import sys
-            import torch
-            model = torch.nn.Linear(3, 2)
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-            assert sys.argv[1:] == ["data", "--epochs", "1", "--out", "own.pt"], sys.argv
-            for _ in range(3):
-                model(torch.randn(4, 3)).sum().backward()
-                optimizer.step()
-            """)
-        arguments = [
-            script,
-            "--steps",
-            "2",
-            "data",
-            "--epochs",
-            "1",
-            "--out",
-            self.path,
-            "--",
-            "--out",
-            "own.pt",
-        ]
-        with contextlib.redirect_stderr(io.StringIO()) as said:
-            self.assertEqual(main(arguments), 0, said.getvalue())
-        with open(self.path) as file:
-            self.assertEqual(json.load(file)["batch_size"], 4)
-
     def test_two_batch_sizes_give_all(self):
         code, said = self.run_script(
             arguments=["--amp"], options=["--batch-sizes", "4,6"]
@@ -417,14 +388,10 @@ class Refusals(Captures):
 
     def test_shapes_that_depend_on_values(self):
         x = torch.randn(8, 6, requires_grad=True)
-        for step in (
-            lambda: x[torch.nonzero(x[:, 0] > 0)].sum().backward(),
-            lambda: x[x > 0].sum().backward(),
-        ):
-            self.assertRegex(
-                self.refusal(step),
-                "the shape of the result of aten::(nonzero|index).* execute",
-            )
+        self.assertRegex(
+            self.refusal(lambda: x[torch.unique(x[:, 0].long())].sum().backward()),
+            "the shape of the result of aten::_unique2.* execute",
+        )
 
     def test_an_operator_without_shapes(self):
         library = torch.library.Library("perfpred_test", "DEF")

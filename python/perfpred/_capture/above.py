@@ -174,6 +174,10 @@ def _to_kernel(op):
             }
         result = op.redispatch(keys & _BELOW, tensor, *args, **kwargs)
         places.put(result, device)
+        made = is_meta(result) and not is_meta(tensor)
+        if made and tensor.dim() > 0:
+            # No dispatch mode sees torch.tensor(). Single numbers are counters, which a later step finds elsewhere.
+            _recorder.known.learn(result, tensor.to(result.dtype))
         return result
 
     return kernel

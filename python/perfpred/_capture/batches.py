@@ -35,6 +35,11 @@ class Batches:
         self._expected: Any = None  # of a batch that is not recorded
         self.recorder.compare = None
 
+    def begin_first(self, operators):
+        """The first batch's forward pass begins behind so many operators."""
+        if len(self._begins) == 1:
+            self._begins[0] = operators
+
     def begin_next(self):
         """A forward pass begins, and gradients of the batch before are kept."""
         recorder = self.recorder

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m perfpred.capture SCRIPT [options] [arguments of the script] [-- more of them]
+"""python -m perfpred.capture [options] SCRIPT [arguments of the script]
 
-Runs a training script without a GPU, records one step of its training, writes it to a step file, and stops the script.
-Of a file of torch.export (net.pt2) it records a step of the module with Adam.
+Runs a training script, a module (-m) or a notebook without a GPU, records one step of its training, writes it to a step
+file, and stops the script. Of a file of torch.export (net.pt2) it records a step of the module with Adam.
 """
 
 import argparse
 import contextlib
+import importlib.util
 import os
 import runpy
 import shutil
@@ -17,10 +18,11 @@ from typing import Optional
 
 import torch
 
-from perfpred._capture import step_file
+from perfpred._capture import notebook, step_file
 from perfpred._capture.progress import Progress
 from perfpred._capture.recorder import CaptureError, is_of_library
 from perfpred._capture.session import Session
+from perfpred._capture.steps import StepIsWhole, Steps
 from perfpred._captured import exported_step
 from perfpred._library import InputError
 
@@ -36,17 +38,14 @@ _OF_TORCHRUN = (
 )
 
 
-class _Captured(BaseException):
-    """Ends the script; no `except Exception` of it catches this."""
-
-
-def _options(arguments):
+def _parser():
     parser = argparse.ArgumentParser(
         prog="perfpred.capture",
-        usage="python -m perfpred.capture SCRIPT [options] [arguments of the script] [-- more of them]",
+        usage="python -m perfpred.capture [options] SCRIPT [arguments of the script]\n"
+        "       python -m perfpred.capture [options] -m MODULE [arguments of the module]",
         description="Records one training step of a script, without a GPU, for perfpred-inspect and perfpred-predict.",
-        epilog="Arguments that are not options of perfpred.capture go to the script, and so does everything after --. "
-        "Example: python -m perfpred.capture train.py --out step.json --batch-sizes 16,32 -- --epochs 1",
+        epilog="What follows the script goes to the script, as python does it. "
+        "Example: python -m perfpred.capture --out step.json --batch-sizes 16,32 train.py --epochs 1",
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -72,13 +71,41 @@ def _options(arguments):
     parser.add_argument(
         "--execute",
         action="store_true",
-        help="compute the step: for steps whose shapes depend on values",
+        help="compute the step on the CPU: for steps whose shapes depend on values",
     )
-    parser.add_argument("script")
+    parser.add_argument(
+        "-m",
+        dest="is_module",
+        action="store_true",
+        help="the script is the name of a module, as for python -m",
+    )
+    parser.add_argument("script", help="train.py, notebook.ipynb or net.pt2")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return parser
+
+
+def _say_what_the_script_gets(parser, options, is_explicit):
+    """Options of ours behind the script are the script's: whoever means us learns that we did not take them."""
+    own = {name for name in vars(options) if name not in ("script", "arguments")}
+    own = {"--" + name.replace("_", "-") for name in own if name != "is_module"}
+    given = [a.partition("=")[0] for a in options.arguments]
+    taken = [name for name in dict.fromkeys(given) if name in own]
+    if taken and not is_explicit:
+        print(
+            f"perfpred.capture: {options.script} gets {', '.join(taken)}: options of perfpred.capture stand before the "
+            "script",
+            file=sys.stderr,
+        )
+
+
+def _options(arguments):
+    parser = _parser()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    options, of_script = parser.parse_known_args(arguments[:end])
-    options.arguments = of_script + arguments[end + 1 :]
+    options = parser.parse_args(arguments)
+    rest = len(arguments) - len(options.arguments)
+    is_explicit = rest > 0 and arguments[rest - 1] == "--"
+    if options.arguments[:1] == ["--"]:
+        options.arguments, is_explicit = options.arguments[1:], True
     for name in ("steps", "updates"):
         if getattr(options, name) < 1:
             parser.error(f"--{name} {getattr(options, name)} is not positive")
@@ -86,11 +113,14 @@ def _options(arguments):
         options.arguments
         or options.batch_sizes
         or options.execute
+        or options.is_module
         or (options.steps, options.updates) != (1, 1)
     ):
         parser.error(
-            "of a file of torch.export only --out is an option: the step is for all batch sizes"
+            "of a file of torch.export only --out is an option, and it stands before the file: the step is for all batch "
+            "sizes"
         )
+    _say_what_the_script_gets(parser, options, is_explicit)
     options.sizes = [None]
     if options.batch_sizes is not None:
         try:
@@ -106,6 +136,34 @@ def _options(arguments):
                 f"--batch-sizes {options.batch_sizes} is not two different positive integers, as in 16,32"
             )
     return options
+
+
+def _check_there(options):
+    """Raises FileNotFoundError where there is nothing to run."""
+    if not options.is_module:
+        if not os.path.isfile(options.script):
+            raise FileNotFoundError(f"{options.script}: there is no such file")
+        return
+    name = options.script
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            name += ".__main__"
+            spec = importlib.util.find_spec(name)
+    except ModuleNotFoundError:
+        spec = None
+    if spec is None:
+        raise FileNotFoundError(f"{name}: there is no such module")
+
+
+def _execute(options):
+    """Runs the program; sys.argv are its arguments."""
+    if options.is_module:
+        runpy.run_module(options.script, run_name="__main__", alter_sys=True)
+    elif options.script.endswith(".ipynb"):
+        notebook.run(options.script)
+    else:
+        runpy.run_path(options.script, run_name="__main__")
 
 
 @contextlib.contextmanager
@@ -133,13 +191,12 @@ def _run(options, size, progress, records_all=False):
     told = lambda text: print(f"perfpred.capture: {text}", file=sys.stderr)
     session = Session(options.execute, told)
     recorder, hooks = session.recorder, session.hooks
-    hooks.records_early = not options.execute
     hooks.accumulated.skips = options.updates == 1 and not records_all
-    updates, wanted = 0, options.steps * options.updates
+    steps = Steps(session, options.steps, options.updates)
 
     def state():
         done, before = (
-            (updates + hooks.stepped) // options.updates,
+            steps.updates() // options.updates,
             options.sizes.index(size),
         )
         at = f" at batch size {size}" if size else ""
@@ -150,54 +207,53 @@ def _run(options, size, progress, records_all=False):
         )
 
     progress.state = state
-
-    def before_forward():
-        """A step reaches from the forward pass to that after the optimizer's (last) update. A forward pass before it, of
-        which nothing is left, belongs to no step.
-        """
-        nonlocal updates
-        updates += hooks.stepped
-        ends = hooks.stepped and updates % options.updates == 0
-        if ends and updates == wanted:
-            if left_out := hooks.left_out():
-                told(
-                    f"the step has no update by {left_out} of the optimizers; --updates N takes N updates as one step"
-                )
-            hooks.leave_out_early()
-            raise _Captured
-        begun = recorder.holds_activations() or any(
-            op["phase"] == "backward" for op in recorder.ops
+    with _program(options, size), session:
+        _run_to_the_step(options, steps, recorder)
+    if hooks.accumulated.differ:
+        told("the batches of the step differ: runs again, to record them all")
+        return _run(options, size, progress, records_all=True)
+    if steps.left_out:
+        told(
+            f"the step has no update by {steps.left_out} of the optimizers; --updates N takes N updates as one step"
         )
-        if ends or not recorder.recording or not begun:
-            recorder.clear()
-            hooks.restart()
-            recorder.recording = True
-            recorder.phase = "forward"
+    return session.document(size)
 
-    hooks.before_forward = before_forward
-    arguments = [
-        a.replace("{batch_size}", str(size)) if size else a for a in options.arguments
-    ]
+
+@contextlib.contextmanager
+def _program(options, size):
+    """Makes the process that of the script, with its arguments."""
     with contextlib.ExitStack() as stack:
         stack.callback(setattr, sys, "argv", sys.argv)
         stack.callback(sys.path.__setitem__, 0, sys.path[0])
+        arguments = options.arguments
+        if size:
+            arguments = [a.replace("{batch_size}", str(size)) for a in arguments]
         sys.argv = [options.script, *arguments]
-        sys.path[0] = os.path.dirname(os.path.abspath(options.script))
-        stack.enter_context(session)
+        if not options.is_module:
+            sys.path[0] = os.path.dirname(os.path.abspath(options.script))
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", "for .*: copying from a non-meta parameter")
         stack.enter_context(_loaders_of(size))
-        try:
-            runpy.run_path(options.script, run_name="__main__")
-        except _Captured:
-            pass
-        except SystemExit as error:
-            if error.code not in (None, 0) and updates + hooks.stepped < wanted:
-                raise CaptureError(
-                    f"{options.script} ended with {error.code!r} before its step {options.steps}"
-                ) from error
-    if updates + hooks.stepped < wanted:
-        finished = (updates + hooks.stepped) // options.updates
+        yield
+
+
+def _run_to_the_step(options, steps, recorder):
+    """Runs the program until the step is recorded. What goes wrong behind the step ends the recording alone."""
+    try:
+        _execute(options)
+    except StepIsWhole:
+        return
+    except SystemExit as error:
+        if error.code not in (None, 0) and not steps.is_whole():
+            raise CaptureError(
+                f"{options.script} ended with {error.code!r} before its step {options.steps}"
+            ) from error
+    except Exception as error:
+        if not steps.is_whole():
+            raise
+        recorder.remark(f"the recording ended behind the update: {_said_by(error)}")
+    if not steps.is_whole():
+        finished = steps.updates() // options.updates
         made = (
             "no training step"
             if finished == 0
@@ -205,17 +261,22 @@ def _run(options, size, progress, records_all=False):
         )
         reason = "; an optimizer of torch.optim ends a step" if finished == 0 else ""
         raise CaptureError(f"{options.script}: made {made}{reason}")
-    if hooks.accumulated.differ:
-        told("the batches of the step differ: runs again, to record them all")
-        return _run(options, size, progress, records_all=True)
-    return session.document(size)
+    steps.close()
+
+
+def _said_by(error):
+    """A line for an exception of the program."""
+    lines = str(error).strip().splitlines()
+    said = lines[0] if lines else ""
+    if isinstance(error, CaptureError):
+        return said
+    return f"{_place_of(error)}: {type(error).__name__}: {said}"
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     options = _options(arguments)
     try:
-        if not os.path.isfile(options.script):
-            raise FileNotFoundError(f"{options.script}: there is no such file")
+        _check_there(options)
         step_file.check_writable(options.out)
         if options.script.endswith(".pt2"):
             shutil.copyfile(
@@ -236,7 +297,6 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         print("perfpred.capture: interrupted; nothing was written", file=sys.stderr)
         return FAILED
     except Exception as error:  # the script's own
-        lines = str(error).strip().splitlines()
         if (
             isinstance(error, KeyError)
             and error.args[:1]
@@ -248,10 +308,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
                 file=sys.stderr,
             )
             return WRONG_INPUT
-        print(
-            f"perfpred.capture: {_place_of(error)}: {type(error).__name__}: {lines[0] if lines else ''}",
-            file=sys.stderr,
-        )
+        print(f"perfpred.capture: {_said_by(error)}", file=sys.stderr)
         return FAILED
     count = document.get("accumulate", document.get("batches", 1))
     batches = f", {count} batches a step" if count > 1 else ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets programs for a GPU run without one: CUDA is said to be there, and its tensors have no memory."""
+"""Lets programs for a GPU run without one: CUDA is said to be there. Its tensors have no memory, or are on the CPU."""
 
 import concurrent.futures
 import contextlib
@@ -14,7 +14,7 @@ import torch._dynamo  # reads what is replaced here when a dispatch mode first i
 import torch.utils.checkpoint
 
 from perfpred._capture import above, alone
-from perfpred._capture.place import CUDA, is_meta
+from perfpred._capture.place import CUDA, HOST, is_meta
 from perfpred._capture.recorder import is_of_library
 
 _MEMORY = 80 * 2**30
@@ -64,7 +64,8 @@ def _of_optimizers(kinds):
             yield place, name, _says(kinds)
 
 
-def _replacements(recorder):
+def _of_cuda(recorder):
+    """What every program for a GPU asks for."""
     nothing = _says(None)
     cuda = torch.cuda
     for name, value in {
@@ -92,20 +93,32 @@ def _replacements(recorder):
             is_integrated=0,
             is_multi_gpu_board=0,
         ),
+        "utilization": 0,
+    }.items():
+        yield cuda, name, _says(value)
+    for name, value in {
         "mem_get_info": (_MEMORY, _MEMORY),
         "memory_allocated": 0,
         "max_memory_allocated": 0,
         "memory_reserved": 0,
         "max_memory_reserved": 0,
+        "memory_cached": 0,
+        "max_memory_cached": 0,
         "memory_summary": "",
-        "memory_stats": {},
+        "memory_snapshot": [],
+        "memory_stats_as_nested_dict": {},
     }.items():
-        yield cuda, name, _says(value)
-    for name in """_lazy_init init synchronize empty_cache ipc_collect set_device manual_seed manual_seed_all seed
-        seed_all reset_peak_memory_stats reset_max_memory_allocated set_per_process_memory_fraction set_rng_state
-        set_rng_state_all""".split():
+        for place in (cuda, cuda.memory):
+            yield place, name, _says(value)
+    for place in (cuda, cuda.memory):
+        yield place, "memory_stats", lambda *args: _memory_stats()
+        for name in """empty_cache reset_peak_memory_stats reset_accumulated_memory_stats reset_max_memory_allocated
+            reset_max_memory_cached set_per_process_memory_fraction""".split():
+            yield place, name, nothing
+    for name in """_lazy_init init synchronize ipc_collect set_device manual_seed manual_seed_all seed seed_all
+        set_rng_state set_rng_state_all""".split():
         yield cuda, name, nothing
-    for name in ("Stream", "Event", "CUDAGraph", "device", "stream"):
+    for name in ("Stream", "ExternalStream", "Event", "CUDAGraph", "device", "stream"):
         yield cuda, name, _Nothing
     for name in ("current_stream", "default_stream"):
         yield cuda, name, _says(_Nothing())
@@ -116,8 +129,27 @@ def _replacements(recorder):
     yield cuda.amp.common, "amp_definitely_not_available", _says(False)
     yield torch.amp.grad_scaler, "amp_definitely_not_available", _says(False)
     yield torch.amp.autocast_mode, "amp_definitely_not_available", _says(False)
-    yield torch, "clear_autocast_cache", above.clear_cast_weights
+    yield (
+        torch.serialization,
+        "default_restore_location",
+        _restored(torch.serialization.default_restore_location),
+    )
+    yield from alone.replacements(recorder.remark)
+    yield (
+        torch.utils.data.DataLoader,
+        "__init__",
+        _loader_init(torch.utils.data.DataLoader.__init__),
+    )
+    yield torch.amp.GradScaler, "_maybe_opt_step", _optimizer_step
+    yield torch.Tensor, "record_stream", nothing
+    yield torch.Tensor, "pin_memory", lambda self, *args: self
+    yield torch.Tensor, "is_pinned", _says(True)
+    yield torch, "Generator", _Generator
 
+
+def _without_memory(recorder):
+    """What programs ask of tensors without memory."""
+    yield torch, "clear_autocast_cache", above.clear_cast_weights
     kinds = ["cuda", "cpu", "meta"]
     yield from _of_optimizers(kinds)
     for name in "adadelta adagrad adam adamax asgd nadam radam rmsprop rprop".split():
@@ -126,25 +158,13 @@ def _replacements(recorder):
             "_get_capturable_supported_devices",
             _says(kinds),
         )
-    yield (
-        torch.serialization,
-        "default_restore_location",
-        _restored(torch.serialization.default_restore_location),
-    )
-    yield from alone.replacements(recorder.remark)
-
     sizes = types.SimpleNamespace(new_dynamic_size=_dynamic_size)
     yield torch.library, "get_ctx", _says(sizes)
     yield torch.utils.checkpoint, "_infer_device_type", _says("cuda")
     yield torch, "compile", _compile(recorder)
     flex = importlib.import_module("torch.nn.attention.flex_attention")
-    yield flex, "_validate_device", nothing
+    yield flex, "_validate_device", _says(None)
     yield flex, "flex_attention_hop", above.flex_attention(recorder.remark)
-    yield (
-        torch.utils.data.DataLoader,
-        "__init__",
-        _loader_init(torch.utils.data.DataLoader.__init__),
-    )
     if importlib.util.find_spec("triton") is not None:
         yield (
             importlib.import_module("triton.runtime.jit").KernelInterface,
@@ -152,11 +172,10 @@ def _replacements(recorder):
             _launch(recorder),
         )
     yield concurrent.futures.ThreadPoolExecutor, "submit", _submit
-    yield torch.amp.GradScaler, "_maybe_opt_step", _optimizer_step
-    yield torch.Tensor, "pin_memory", lambda self, *args: self
-    yield torch.Tensor, "is_pinned", _says(True)
-    for name, value in recorder.places.properties():
+    properties = dict(recorder.places.properties())
+    for name, value in properties.items():
         yield torch.Tensor, name, value
+    yield _of_lazy_modules(properties["to"], properties["get_device"])
     yield (
         torch.Tensor,
         "requires_grad",
@@ -183,7 +202,6 @@ def _replacements(recorder):
     for name in ("nested_tensor", "as_nested_tensor"):
         yield torch.nested, name, _of_host(recorder, getattr(torch.nested, name))
     yield torch.autograd, "Variable", _Variable
-    yield torch, "Generator", _Generator
     for name, made in (("numpy", _numpy), ("tolist", _tolist), ("__format__", _format)):
         yield torch.Tensor, name, made(getattr(torch.Tensor, name))
 
@@ -208,7 +226,7 @@ def _replaced(replacements):
 
 @contextlib.contextmanager
 def pretended_cuda(recorder):
-    with _replaced(_replacements(recorder)):
+    with _replaced(_of_cuda(recorder)), _replaced(_without_memory(recorder)):
         try:
             yield
         finally:
@@ -216,9 +234,82 @@ def pretended_cuda(recorder):
             above.clear_cast_weights()
 
 
+def _on_cpu():
+    """Puts what a program wants on a GPU on the CPU, in the precision that it asks for."""
+    yield from _of_optimizers(["cpu", "cuda"])
+    moves = {
+        "to": _to_cpu(torch.Tensor.to),
+        "cuda": lambda self, *args, **kwargs: self,
+    }
+    for name, value in moves.items():
+        yield torch.Tensor, name, value
+    yield _of_lazy_modules(*moves.values())
+    kind = torch.amp.autocast_mode.autocast
+    yield kind, "__init__", _autocast_of_cpu(kind.__init__)
+
+
 def optimizers_of_cuda():
     """While this context manager is active, updates on a CPU are those that CUDA's optimizers choose by default."""
     return _replaced(_of_optimizers(["cpu", "cuda"]))
+
+
+@contextlib.contextmanager
+def cuda_on_cpu(recorder):
+    """While this context manager is active, what a program wants on a GPU is computed on the CPU, and updates are those
+    that CUDA's optimizers choose by default.
+    """
+    with _replaced(_of_cuda(recorder)), _replaced(_on_cpu()):
+        try:
+            yield
+        finally:
+            alone.leave()
+
+
+def _of_lazy_modules(*methods):
+    """Parameters without a shape allow a list of methods, to which those in their place and their storage belong."""
+    kind = torch.nn.parameter.UninitializedTensorMixin
+    allowed = [*kind._allowed_methods, torch.Tensor.untyped_storage, *methods]
+    return kind, "_allowed_methods", allowed
+
+
+def _to_cpu(to):
+    def placed(value):
+        named = isinstance(value, (str, torch.device)) or type(value) is int
+        return HOST if named and torch.device(value).type == "cuda" else value
+
+    def made(self, *args, **kwargs):
+        if "device" in kwargs:
+            kwargs["device"] = placed(kwargs["device"])
+        return to(self, *map(placed, args[:1]), *args[1:], **kwargs)
+
+    return made
+
+
+def _autocast_of_cpu(init):
+    def made(self, device_type, dtype=None, *args, **kwargs):
+        if device_type == "cuda":
+            device_type, dtype = "cpu", dtype or torch.get_autocast_dtype("cuda")
+        init(self, device_type, dtype, *args, **kwargs)
+
+    return made
+
+
+def _memory_stats():
+    """Keys of torch.cuda.memory_stats(), which counts nothing here."""
+    pools = ("all", "large_pool", "small_pool")
+    kinds = ("current", "peak", "allocated", "freed")
+    counted = """allocation segment active inactive_split allocated_bytes reserved_bytes active_bytes
+        inactive_split_bytes requested_bytes""".split()
+    keys = [
+        f"{what}.{pool}.{kind}" for what in counted for pool in pools for kind in kinds
+    ]
+    keys += [
+        f"{what}.{kind}"
+        for what in ("oversize_allocations", "oversize_segments")
+        for kind in kinds
+    ]
+    keys += """num_alloc_retries num_ooms num_sync_all_streams num_device_alloc num_device_free max_split_size""".split()
+    return dict.fromkeys(keys, 0)
 
 
 class _OfGenerators(type(torch.Generator)):  # type: ignore[misc]

@@ -17,9 +17,12 @@ from torch.optim.optimizer import (
 )
 
 from perfpred._capture.batches import Batches
+from perfpred._capture.passes import ForwardPass, find_read, first_read
 from perfpred._capture.place import is_meta, storage_of
 from perfpred._capture.recorder import CaptureError, user_line
 from perfpred._capture.values import tensors_in
+
+_TOLERANCES = ("tolerance_grad", "tolerance_change")  # of torch.optim.LBFGS
 
 
 def _all_tensors(value):
@@ -69,7 +72,7 @@ def is_compiled(module):
     return "eager" not in _backend_of(module)
 
 
-def _optimizers():
+def optimizers():
     return [
         thing
         for thing in gc.get_objects()
@@ -99,26 +102,27 @@ class Hooks:
 
     def __init__(self, recorder):
         self.recorder = recorder
-        self.batch_size = None
+        self.passes = []  # forward passes of the step
+        self.begin = 0  # operators before the step
         self.stepped = (
             False  # has an optimizer finished a step since the last forward pass?
         )
-        self.records_early = False  # networks that compute before the first that is trained belong to its step
-        self.before_forward = lambda: (
-            None
-        )  # called when a forward pass of a network to be trained begins
+        # Called when a forward pass begins, with the network and whether it is trained.
+        self.before_forward = lambda network, trains: None
         self._networks = []  # modules that were called from outside of modules
         self._calls = {}  # how often the step called each network that it trains
         self._backward_passes = 0
         self.accumulated = Batches(recorder)
         self._ended_backward = False  # since the last forward pass
-        self._early = None  # operators that were recorded before the first forward pass of a network to be trained
+        self._pass = None  # that is being made
+        self._loaded = []  # samples of the batches that were made since the last one
         self._modules = []  # that are being called: the layer to return to
         self._names = {}
         self._backward = 0
         self._trying = False
         self._tried = set()
         self._saved_states = []
+        self._tolerances = {}  # of groups of parameters
         self._updated = {}  # parameters, by the optimizer that the step updated them with
         self._cleared = (
             set()
@@ -163,18 +167,25 @@ class Hooks:
 
     def restart(self):
         """The step that is recorded begins here."""
-        self.batch_size = None
+        self.passes, self.begin = [], 0
         self._calls.clear()
         self._backward_passes = 0
         self.accumulated.restart()
         self._updated.clear()
 
-    def leave_out_early(self):
-        """What networks computed before the first step, as a teacher, is recorded at the end of the step, too."""
-        recorder = self.recorder
-        if self._early and not self.accumulated.folds:
-            del recorder.ops[: self._early]
-            self.accumulated.restart()  # its marks count the operators that are gone
+    def loaded(self, samples):
+        """A DataLoader makes a batch of so many samples."""
+        self._loaded.append(samples)
+
+    def samples(self, tell):
+        """Of a batch of the step; None where they are not known. tell: whether a note says how they were found."""
+        first = first_read(self.passes) or next(iter(self.passes), None)
+        if first is None:
+            return None
+        samples, remark = first.samples()
+        if remark and tell:
+            self.recorder.remark(remark)
+        return samples
 
     def left_out(self):
         """How many optimizers of the step's networks do not update them in this step, as one of a GAN's two."""
@@ -183,8 +194,8 @@ class Hooks:
         }
         updated = {id(p) for parameters in self._updated.values() for p in parameters}
         left = 0
-        for optimizer in _optimizers():
-            own = {id(p) for p in _parameters_of(optimizer)}
+        for optimizer in optimizers():
+            own = {id(p) for p in parameters_of(optimizer)}
             left += bool(own & of_networks) and not own & updated
         return left
 
@@ -226,6 +237,9 @@ class Hooks:
         def backward(*args, **kwargs):
             if self._backward == 0:
                 self._count_backward_pass()
+                self._find_read(
+                    args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))
+                )
             self._backward += 1
             self.recorder.phase = "backward"
             layer, self.recorder.layer = self.recorder.layer, -1
@@ -241,6 +255,12 @@ class Hooks:
                     self.accumulated.end_backward()
 
         return backward
+
+    def _find_read(self, roots):
+        find_read(self.passes, _all_tensors(roots))
+        first = first_read(self.passes)
+        if first is not None:
+            self.accumulated.begin_first(first.begin)
 
     def _count_backward_pass(self):
         """Gradients that are added to no others begin a new sum: a second pass on the same batch, as SAM and LBFGS do it."""
@@ -268,6 +288,8 @@ class Hooks:
             recorder.note_compiled()
         if not self._modules:
             self._enter_network(module, args)
+        if self._pass is not None:
+            self._pass.enter(module, args)
         self._modules.append(recorder.layer)
         name = self._names.get(id(module))
         recorder.layer = recorder.layer_id(
@@ -301,27 +323,13 @@ class Hooks:
             recorder.phase = "loss"
             return
         trains = torch.is_grad_enabled() and any(p.requires_grad for p in parameters)
+        self.before_forward(module, trains)
+        loaded = self._loaded[0] if self._loaded else None
+        self._loaded.clear()
+        self._pass = ForwardPass(module, trains, len(recorder.ops), loaded)
+        self.passes.append(self._pass)
         if trains:
-            if self._early is None:
-                self._early = len(recorder.ops) if recorder.recording else 0
-            self.before_forward()
-            if not recorder.ops:
-                self._early = 0
-            self.stepped = False
-            self.recorder.on_write = None
-            if (
-                self._ended_backward
-                and not self._updated
-                and not self.recorder.execute
-                and self._has_gradients()
-            ):
-                self.accumulated.begin_next()
-            self._ended_backward = False
-            self._calls[id(module)] = self._calls.get(id(module), 0) + 1
-        early = not trains and self.records_early and self._early is None
-        if early and not recorder.holds_activations():
-            recorder.clear()
-            recorder.recording = True
+            self._begin_training(module)
         if recorder.phase == "loss":  # between two networks
             for op in reversed(recorder.ops):
                 if op["phase"] != "loss":
@@ -329,22 +337,39 @@ class Hooks:
                 op["phase"] = "forward"
         recorder.phase = "forward"
 
+    def _begin_training(self, module):
+        """A forward pass begins of a network that is trained."""
+        self.stepped = False
+        self.recorder.on_write = None
+        if (
+            self._ended_backward
+            and not self._updated
+            and not self.recorder.execute
+            and self._has_gradients()
+        ):
+            self.accumulated.begin_next()
+        self._ended_backward = False
+        self._calls[id(module)] = self._calls.get(id(module), 0) + 1
+
     def _leave_module(
         self, module, args, *rest
     ):  # without keyword arguments where an exception was raised
         self.recorder.layer = self._modules.pop() if self._modules else -1
         if self._modules or self._backward:
             return
+        given = [*args, *(rest[0] if len(rest) == 2 else {}).values()]
+        tensors = list(_all_tensors(given))
+        if self._pass is not None:
+            self._pass.leave(
+                len(self.recorder.ops), given, tensors, self.recorder.joined
+            )
+            self._pass = None
         if self.recorder.phase == "forward":
             self.recorder.phase = "loss"
-            self._name_inputs(
-                _all_tensors([*args, *(rest[0] if len(rest) == 2 else {}).values()])
-            )
+            self._name_inputs(tensors)
 
     def _name_inputs(self, tensors):
         for tensor in tensors:
-            if self.batch_size is None and tensor.dim() > 0:
-                self.batch_size = tensor.size(0)  # a nested one has no shape
             if (is_meta(tensor) or self.recorder.execute) and tensor.is_leaf:
                 self.recorder.name_input(tensor)
 
@@ -362,7 +387,7 @@ class Hooks:
 
         def clear(owner, *args, **kwargs):
             parameters = (
-                _parameters_of(owner)
+                parameters_of(owner)
                 if isinstance(owner, torch.optim.Optimizer)
                 else list(owner.parameters())
             )
@@ -411,6 +436,8 @@ class Hooks:
     def _before_step(self, optimizer, args, kwargs):
         if self._trying:
             return
+        if isinstance(optimizer, torch.optim.LBFGS) and not self.recorder.execute:
+            self._iterate_on(optimizer)
         if len(args) > 1 and callable(args[1]):
             return (args[0], self._watched(optimizer, args[1]), *args[2:]), kwargs
         if kwargs.get("closure") is not None:
@@ -419,6 +446,15 @@ class Hooks:
                 "closure": self._watched(optimizer, kwargs["closure"]),
             }
         self._begin_update(optimizer)
+
+    def _iterate_on(self, optimizer):
+        """Numbers that nobody knows do not change: to L-BFGS they look as if it had converged."""
+        for group in optimizer.param_groups:
+            self._tolerances.setdefault(
+                id(group),
+                (group, {name: group[name] for name in _TOLERANCES}),
+            )
+            group.update(dict.fromkeys(_TOLERANCES, -1.0))
 
     def _watched(self, optimizer, closure):
         """A closure that computes the gradients while the optimizer steps."""
@@ -457,8 +493,8 @@ class Hooks:
         recorder.on_write = None
         if self.stepped or any(
             id(p) in known
-            for optimizer in _optimizers()
-            for p in _parameters_of(optimizer)
+            for optimizer in optimizers()
+            for p in parameters_of(optimizer)
         ):
             return  # an optimizer has the update, or had it: others of the program are of other networks
         recorder.phase = "optimizer"
@@ -480,18 +516,21 @@ class Hooks:
         if self._trying:
             return
         self._name_training(optimizer)
-        self._updated[id(optimizer)] = _parameters_of(optimizer)
-        self._cleared.difference_update(id(p) for p in _parameters_of(optimizer))
+        self._updated[id(optimizer)] = parameters_of(optimizer)
+        self._cleared.difference_update(id(p) for p in parameters_of(optimizer))
         self.stepped = True
 
     def restore_optimizers(self):
+        for group, tolerances in self._tolerances.values():
+            group.update(tolerances)
+        self._tolerances.clear()
         for optimizer, state in self._saved_states:
             optimizer.state.clear()
             optimizer.state.update(state)
         self._saved_states = []
 
 
-def _parameters_of(optimizer):
+def parameters_of(optimizer):
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 

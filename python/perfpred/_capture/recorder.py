@@ -14,6 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from perfpred._capture.above import below_autograd
+from perfpred._capture.branches import answer_without_exception
 from perfpred._capture.place import HOST, META, Places, is_meta, storage_of, swap
 from perfpred._capture.values import KnownValues, tensors_in
 from perfpred._library import Error
@@ -31,6 +32,25 @@ _WRITTEN = {
     "momentum_buffer_list",
     "state_sums",
     "found_inf",
+}
+
+
+# Operators that are another one's kernel on a device, and one that only hands a number to the program.
+_EXECUTED_AS = {
+    "aten::_pack_padded_sequence": "aten::cat",
+    "aten::_is_all_true": "aten::all",
+    "aten::_is_any_true": "aten::any",
+}
+_OF_HOST = "aten::_local_scalar_dense"
+
+# Operators without a rule for tensors without memory, whose result is as their first tensor.
+_AS_FIRST = {
+    "aten::_sample_dirichlet",
+    "aten::_standard_gamma",
+    "aten::_standard_gamma_grad",
+    "aten::_dirichlet_grad",
+    "aten::poisson",
+    "aten::binomial",
 }
 
 
@@ -179,6 +199,7 @@ class Recorder(TorchDispatchMode):
         self.places = Places()
         self.swapped = []  # tensors of the program that have no memory while they are captured, and what they stood for
         self._roles = {}  # by storage: what is known of it before it is used
+        self._joined = {}  # by storage: rows of each of the parts that it was joined of
         self._layer_of_node = {}
         self._layer_ids = {}
         self.clear()
@@ -230,6 +251,28 @@ class Recorder(TorchDispatchMode):
             self.storages[index]["role"] == "activation"
             for index in self._storage_ids.values()
         )
+
+    def joined(self, tensor):
+        """Rows of each part of a tensor that the program joined of equal parts; None for other tensors."""
+        known = self._joined.get(storage_of(tensor)._cdata)
+        return None if known is None else known[0]
+
+    def _learn_joined(self, schema, args, result):
+        """Of aten::cat along the first axis, and of copies to the device."""
+        if schema.name == "aten::_to_copy":
+            rows = self.joined(args[0])
+        elif schema.name == "aten::cat" and self.layer < 0:
+            parts, axis = args[0], args[1] if len(args) > 1 else 0
+            sizes = {tuple(part.shape) for part in parts}
+            alike = len(parts) > 1 and len(sizes) == 1 and axis == 0
+            rows = parts[0].shape[0] if alike else None
+        else:
+            return
+        if rows is not None and rows > 1:
+            storage = storage_of(result)
+            key = storage._cdata
+            gone = weakref.ref(storage, lambda _: self._joined.pop(key, None))
+            self._joined[key] = (rows, gone)
 
     def note_tensor(self, tensor):
         """Lists a tensor, whether or not an operator uses it."""
@@ -359,7 +402,7 @@ class Recorder(TorchDispatchMode):
             if t.dim() > 0 or is_meta(t) or self.execute
         ]
         entry = {
-            "name": schema.name,
+            "name": _EXECUTED_AS.get(schema.name, schema.name),
             "inputs": [i for t in inputs for i in self._tensor_ids_of(t)],
             "outputs": [
                 i
@@ -449,9 +492,13 @@ class Recorder(TorchDispatchMode):
         return value
 
     def _value(self, tensor):
-        """A plausible value of a tensor that has none."""
+        """A plausible value of a tensor that has none: no check of a program that trains raises an exception."""
         value: Any = False
-        if tensor.dtype != torch.bool:
+        if tensor.dtype == torch.bool:
+            passes = answer_without_exception()
+            if passes is not None:
+                return passes
+        else:
             value = (
                 1.0
                 if tensor.is_floating_point()
@@ -481,11 +528,11 @@ class Recorder(TorchDispatchMode):
 
     def _answered_on_host(self, op, schema, args, kwargs):
         """The result of an operator that needs no device, in a tuple; None for all others."""
-        if schema.name in ("aten::_local_scalar_dense", "aten::equal"):
+        if schema.name in (_OF_HOST, "aten::equal"):
             values = [self.known.value(t) for t in args]
             if all(v is not None for v in values):
                 return (op(*values),)
-        if schema.name == "aten::_local_scalar_dense":
+        if schema.name == _OF_HOST:
             return (self._value(args[0]),)
         if schema.name == "aten::equal":
             self.note("a comparison of tensors; it is told that they are equal")
@@ -512,17 +559,29 @@ class Recorder(TorchDispatchMode):
         self.places.truthful += 1
         try:
             with below_autograd():
-                if self.execute:
-                    return self._run(op, args, kwargs)
-                return self._run_without_memory(op, args, kwargs)
+                result = self._execute(op, args, kwargs)
+                self._learn_joined(_schema_of(op), args, result)
+                return result
         finally:
             self.places.truthful -= 1
 
+    def _execute(self, op, args, kwargs):
+        if self.execute:
+            return self._run(op, args, kwargs)
+        return self._run_without_memory(op, args, kwargs)
+
     def _run(self, op, args, kwargs):
         schema = _schema_of(op)
+        device, moved = kwargs.get("device"), False
+        if device is not None and device.type == "cuda":
+            kwargs = {**kwargs, "device": HOST}
+            moved = schema.name == "aten::_to_copy"  # the loader's copy to the device
+        kwargs = {name: v for name, v in kwargs.items() if name != "pin_memory"}
         result = op(*args, **kwargs)
         if (
             self.recording
+            and not moved
+            and schema.name != _OF_HOST
             and not schema.view
             and not schema.name.startswith("profiler::")
         ):
@@ -566,6 +625,9 @@ class Recorder(TorchDispatchMode):
                 and device.type == "cpu"
                 and kwargs.get("dtype") in (None, source.dtype)
             ):
+                known = self.known.value(source)
+                if known is not None:
+                    return self._on_host(known.clone())
                 copy = torch.empty_like(source)  # to the host
                 self.places.put(copy, HOST)
                 return copy
@@ -645,11 +707,13 @@ class Recorder(TorchDispatchMode):
                 "baddbmm",
             ):
                 return _product_of_type(op, args, kwargs)
+            if op is torch.ops.aten._pack_padded_sequence.default:
+                return self._packed(*args)
             result = op(*args, **kwargs)
         except (NotImplementedError, RuntimeError) as error:
             if op._opname.startswith("_nested_"):
                 self.refuse_layout()
-            shaped = self.known.shaped(op, args, kwargs)
+            shaped = self._shaped(op, args, kwargs)
             if shaped is not None:
                 return shaped
             reason = str(error).strip().partition("\n")[0]
@@ -661,6 +725,35 @@ class Recorder(TorchDispatchMode):
             if op._opname.startswith("convolution")
             else result
         )
+
+    def _shaped(self, op, args, kwargs):
+        """The result of an operator that has no rule, or whose shape depends on values that are known or have a bound."""
+        if op.name() in _AS_FIRST:
+            return torch.empty_like(args[0])
+        shaped = self.known.shaped(op, args, kwargs)
+        if shaped is None:
+            shaped = self.known.bounded(op, args)
+            if op.name() == "torchvision::nms":  # keeps some of the boxes
+                shaped = args[0].new_empty(len(args[0]), dtype=torch.int64)
+            if shaped is not None:
+                self.remark(
+                    f"{user_line()}: a mask chooses by values that a capture lacks: as many rows as it could choose are "
+                    "counted, which is an upper bound"
+                )
+        return shaped
+
+    def _packed(self, x, lengths, batch_first):
+        """Sequences of the host's lengths without their padding, and how many are in each position."""
+        inside = x.transpose(0, 1) if batch_first else x
+        of_all, known = self.known.lengths(lengths, inside.shape[0])
+        if not known:
+            self.remark(
+                f"{user_line()}: sequences are packed by lengths that a capture lacks: all are counted as the longest, "
+                "which is an upper bound"
+            )
+        rows = [int((of_all > place).sum()) for place in range(int(of_all.max()))]
+        sizes = torch.tensor(rows, dtype=torch.int64)
+        return x.new_empty((sum(rows), *inside.shape[2:])), sizes
 
     def _make(self, op, schema, args, kwargs):
         """Executes an operator that makes a tensor of nothing."""

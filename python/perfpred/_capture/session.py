@@ -11,13 +11,18 @@ import torch
 
 from perfpred._capture import step_file
 from perfpred._capture.above import above_autograd
-from perfpred._capture.cuda import optimizers_of_cuda, pretended_cuda
+from perfpred._capture.cuda import cuda_on_cpu, optimizers_of_cuda, pretended_cuda
 from perfpred._capture.hooks import Hooks
-from perfpred._capture.place import is_meta, swap
+from perfpred._capture.place import HOST, META, is_meta, swap
 from perfpred._capture.recorder import CaptureError, Recorder
 from perfpred._tables import Path
 
 __all__ = ["CaptureError", "Session", "capture"]
+
+_EXECUTED = (
+    "the step was executed: its operators are those of the device that it ran on; a CPU writes out recurrent networks and "
+    "some attention, which are one operator each on a GPU"
+)
 
 
 @contextlib.contextmanager
@@ -31,31 +36,47 @@ def _parameters_without_memory(recorder):
             data = recorder.stand_in(data.detach())
         return new(cls, data, requires_grad)
 
-    kind.__new__ = made
+    lazy = torch.nn.UninitializedParameter
+    new_lazy = lazy.__new__
+
+    def made_lazy(cls, requires_grad=True, device=None, dtype=None):
+        result = new_lazy(cls, requires_grad, META, dtype)
+        recorder.places.put(result, torch.device(device or HOST))
+        return result
+
+    kind.__new__, lazy.__new__ = made, made_lazy
     try:
         yield
     finally:
-        kind.__new__ = new
+        kind.__new__, lazy.__new__ = new, new_lazy
 
 
 @contextlib.contextmanager
-def _loaders_on_host(recorder):
-    """Lets loaders make their batches with values, and unrecorded."""
+def _watched_loaders(recorder, loaded):
+    """Lets loaders make their batches with values, and unrecorded, and tell how many samples a batch has."""
     kind = torch.utils.data.dataloader._BaseDataLoaderIter
-    following = kind.__next__
+    following, next_index = kind.__next__, kind._next_index
 
     def made(self):
-        before, recorder.on_host = recorder.on_host, True
+        before = recorder.on_host
+        recorder.on_host = not recorder.execute
         try:
-            return following(self)
+            with recorder.unrecorded():
+                return following(self)
         finally:
             recorder.on_host = before
 
-    kind.__next__ = made
+    def index(self):
+        samples = next_index(self)
+        if isinstance(samples, (list, tuple)):
+            loaded(len(samples))
+        return samples
+
+    kind.__next__, kind._next_index = made, index
     try:
         yield
     finally:
-        kind.__next__ = following
+        kind.__next__, kind._next_index = following, next_index
 
 
 class Session:
@@ -69,12 +90,17 @@ class Session:
     def __enter__(self):
         with contextlib.ExitStack() as stack:
             if self.recorder.execute:
-                stack.enter_context(optimizers_of_cuda())
+                self.recorder.remark(_EXECUTED)
+                stack.enter_context(
+                    optimizers_of_cuda()
+                    if torch.cuda.is_available()
+                    else cuda_on_cpu(self.recorder)
+                )
             else:
                 stack.enter_context(pretended_cuda(self.recorder))
                 stack.enter_context(above_autograd(self.hooks.loss, self.recorder))
                 stack.enter_context(_parameters_without_memory(self.recorder))
-                stack.enter_context(_loaders_on_host(self.recorder))
+            stack.enter_context(_watched_loaders(self.recorder, self.hooks.loaded))
             stack.enter_context(self.hooks)
             stack.enter_context(self.recorder)
             self._open = stack.pop_all()
@@ -86,9 +112,7 @@ class Session:
 
     def document(self, batch_size=None):
         self.hooks.name_gradients()
-        return step_file.document(
-            self.recorder, batch_size or self.hooks.batch_size, self.hooks
-        )
+        return step_file.document(self.recorder, batch_size, self.hooks)
 
 
 class capture:
@@ -101,7 +125,8 @@ class capture:
     as they were before.
 
     path: the file, which appears whole or not at all; only if the step ends without an exception.
-    batch_size: default: the first size of the first tensor that a module is called with.
+    batch_size: default: the samples of the DataLoader's batch; else the first size of the first tensor that the network
+    is called with.
     execute: run the step on tensors with values, for steps whose shapes depend on them. It changes the weights then.
     tell: called with a line of text when the program asks for a value that does not exist.
 

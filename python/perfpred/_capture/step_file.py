@@ -31,12 +31,12 @@ def precision_of(dtype):
     return next((name for name, of_it in TF32.items() if of_it == allowed), "unknown")
 
 
-def _precision(recorder):
+def _precision(ops, tensors):
     """The precision in which most convolutions and matrix products compute."""
     counts: dict[torch.dtype, int] = {}
-    for op in recorder.ops:
+    for op in ops:
         if op["name"].partition("::")[2] in _PRODUCTS and op["inputs"]:
-            dtype = recorder.tensors[op["inputs"][0]][1]
+            dtype = tensors[op["inputs"][0]][1]
             counts[dtype] = counts.get(dtype, 0) + 1
     return precision_of(
         max(counts, key=lambda dtype: counts[dtype]) if counts else torch.float32
@@ -79,24 +79,55 @@ def _kept(recorder, ops):
     return renumbered, kept, [recorder.storages[s] for s in storages]
 
 
+def _name_given(recorder, ops):
+    """What was computed before the step is given to it."""
+    written: set[int] = set()
+    for op in ops:
+        of = {
+            key: {recorder.tensors[i][0] for i in op[key] if i is not None}
+            for key in ("inputs", "outputs")
+        }
+        for storage in of["inputs"] - written:
+            if recorder.storages[storage]["role"] in ("activation", "temporary"):
+                recorder.storages[storage]["role"] = "input"
+        written |= of["outputs"]
+
+
+def _samples(stated, found, batches):
+    """Samples of a batch: as stated, unless the step divides what was stated among its batches."""
+    if stated and found and batches > 1 and found * batches == stated:
+        return found
+    if not (stated or found):
+        raise CaptureError(
+            "the batch size is not known: no module was called with a tensor; name it (batch_size=...)"
+        )
+    return stated or found
+
+
 def document(recorder, batch_size, hooks):
-    """What the file says, as a dictionary."""
+    """What the file says, as a dictionary. batch_size: as somebody states it, or None."""
     if not recorder.ops:
         raise CaptureError("no operator was executed: there is no training step")
     if not any(op["phase"] == "backward" for op in recorder.ops):
         raise CaptureError("no backward pass was executed: there is no training step")
-    if not batch_size:
-        raise CaptureError(
-            "the batch size is not known: no module was called with a tensor; name it (batch_size=...)"
-        )
     folded = hooks.accumulated.folded(recorder.ops)
     ops, tensors, storages = recorder.ops, recorder.tensors, recorder.storages
-    if folded is not None:
-        ops, tensors, storages = _kept(recorder, folded)
+    if folded is None and hooks.begin > 0:
+        _name_given(recorder, ops[hooks.begin :])
+    if folded is not None or hooks.begin > 0:
+        ops, tensors, storages = _kept(
+            recorder, ops[hooks.begin :] if folded is None else folded
+        )
     batches = (
         {"accumulate": hooks.accumulated.count}
         if folded is not None
         else {"batches": hooks.batches}
+    )
+    precision = _precision(ops, tensors)
+    batch_size = _samples(
+        batch_size,
+        hooks.samples(tell=not batch_size),
+        next(iter(batches.values())),
     )
     tensors = [
         {
@@ -111,7 +142,7 @@ def document(recorder, batch_size, hooks):
     return {
         "format": 1,
         "torch": torch.__version__,
-        "precision": _precision(recorder),
+        "precision": precision,
         "batch_size": batch_size,
         **{key: count for key, count in batches.items() if count > 1},
         **({"compiled": True} if recorder.compiled else {}),

@@ -9,6 +9,7 @@ import weakref
 
 import torch
 
+from perfpred._capture.counts import TrueCounts
 from perfpred._capture.place import is_meta
 
 _LARGEST = 2**20  # elements
@@ -50,6 +51,7 @@ class KnownValues:
 
     def __init__(self):
         self._hosts = {}  # functions that give a storage of the host, laid out as that without memory
+        self._counts = TrueCounts(self.value)
 
     def learn_storage(self, tensor, host):
         """A tensor of the host, whose whole storage a tensor without memory stands for. Does not keep it alive."""
@@ -86,6 +88,7 @@ class KnownValues:
     def forget(self, value):
         for tensor in tensors_in(value):
             self._hosts.pop(tensor.untyped_storage()._cdata, None)
+            self._counts.forget(tensor)
 
     def value(self, tensor):
         """A tensor of the host with the same values; None if they are not known."""
@@ -104,9 +107,12 @@ class KnownValues:
 
         changed: what the operator wrote to, and is not known any more.
         """
+        count = self._counts.after(op, args)
         if changed is not None:
             for value in changed:
                 self.forget(value)
+        self._counts.learn(result, count)
+        if changed is not None:
             return
         if (
             not isinstance(result, torch.Tensor)
@@ -151,6 +157,39 @@ class KnownValues:
         one = isinstance(computed, torch.Tensor)
         made = [self._as_meta(t) for t in ([computed] if one else computed)]
         return made[0] if one else tuple(made)
+
+    def bounded(self, op, args):
+        """The largest result of an operator that chooses by a mask; None for other operators."""
+        if op is torch.ops.aten.index.Tensor:
+            return op(args[0], [i for given in args[1] for i in self._all_of(given)])
+        if op is torch.ops.aten.masked_select.default:
+            shape = torch.broadcast_shapes(*(t.shape for t in args))
+            return args[0].new_empty(min(shape.numel(), self._most(args[1], shape)))
+        if op is torch.ops.aten.nonzero.default:
+            count = self._counts.of(args[0])
+            return args[0].new_empty((count, args[0].dim()), dtype=torch.int64)
+        return None
+
+    def _most(self, mask, shape):
+        return self._counts.of(mask) * (shape.numel() // max(mask.numel(), 1))
+
+    def _all_of(self, index):
+        known = self._without_masks(index)
+        if not any(i is _unknown for i in known):
+            return known
+        count = self._counts.of(index)
+        return [
+            torch.empty(count, dtype=torch.int64, device="meta") for _ in index.shape
+        ]
+
+    def lengths(self, tensor, longest):
+        """The lengths of sequences on the host, and whether they are known; unknown ones are all the longest."""
+        known = self.value(tensor)
+        return (
+            (torch.full(tensor.shape, longest), False)
+            if known is None
+            else (known, True)
+        )
 
     def _without_masks(self, index):
         if index is None or index.dtype not in (torch.bool, torch.uint8):
