@@ -52,6 +52,15 @@ TEST(StepFile, CountsAsTracedOperatorsAreCounted) {
   EXPECT_EQ(step.name(step.ops()[4]), "mylib::unheard_of");
 }
 
+TEST(StepFile, RandomNumbersKeepTheNameOfTheirOperator) {
+  const TemporaryFolder folder;
+  json step = linear_step();
+  step["ops"][1]["name"] = "aten::randn";
+  const OpGraph graph = StepFile(folder.write("step.json", step.dump())).graph(batch);
+  EXPECT_EQ(graph.ops()[1].kind, OpKind::bernoulli);
+  EXPECT_EQ(graph.name(graph.ops()[1]), "randn");
+}
+
 TEST(StepFile, NamesCannotCommandATerminal) {
   const TemporaryFolder folder;
   json step = linear_step();

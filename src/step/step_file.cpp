@@ -479,7 +479,8 @@ class StepFile::Content::GraphBuilder {
     }
     if (op.flops) added.flops = file_.at_batch(*op.flops, batch_);
     if (op.bytes) set_bytes(added, file_.at_batch(*op.bytes, batch_));
-    if (op.lists || traits_of(op.kind).family == OpFamily::unnamed) name(added, op.name);
+    const bool is_other_random = op.kind == OpKind::bernoulli && op.name != to_string(op.kind);  // as randn
+    if (op.lists || is_other_random || traits_of(op.kind).family == OpFamily::unnamed) name(added, op.name);
   }
 
   void name(Op& op, const std::string& name) {
