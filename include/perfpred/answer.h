@@ -55,9 +55,11 @@ struct Answer {
   std::string key;             ///< the workload's; of a captured step empty in the fields that the step decides
   std::vector<Advice> advice;  ///< what would make it fit; empty where it does, or where that is not known
   std::string currency;        ///< of the price; empty if it is not known
-  std::vector<std::string> assumed = {};   ///< fields that the answer rests on and that nobody stated
-  std::vector<std::string> left_out = {};  ///< what the answer does not hold, a line each
-  std::int64_t batches = 1;                ///< of a step, whose gradients one update uses
+  std::vector<std::string> assumed = {};    ///< fields that the answer rests on and that nobody stated
+  std::vector<std::string> left_out = {};   ///< what the answer does not hold, a line each
+  std::int64_t batches = 1;                 ///< of a step, whose gradients one update uses
+  std::optional<std::int64_t> params = {};  ///< that are trained; empty, as `flops`, where the step is not known
+  std::optional<double> flops = {};         ///< of a replica's step, as PyTorch executes it without compiling it
 
   /// What is taken for a field of `assumed`: its value, and of `cluster` the rates of its links.
   [[nodiscard]] PERFPRED_API std::string assumed_value(std::string_view field) const;

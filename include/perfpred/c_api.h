@@ -115,6 +115,10 @@ PERFPRED_C_API int perfpred_model_fit(const char* runs_agg, const char* options,
 PERFPRED_C_API int perfpred_model_save(const perfpred_model* model, const char* path);
 /* {"kind", "rows", "devices": [name], "networks": [name], "dropped": [{"key", "reason"}]} of the rows behind it. */
 PERFPRED_C_API int perfpred_model_info(const perfpred_model* model, char* buffer, size_t capacity, size_t* needed);
+/* {"devices": [name]}: the GPUs of its catalogue that compute in a precision ("bf16"; NULL: that of its rows, else
+ * "fp32") and whose memory's bandwidth is known. */
+PERFPRED_C_API int perfpred_model_gpus(const perfpred_model* model, const char* precision, char* buffer,
+                                       size_t capacity, size_t* needed);
 /* Replaces the model by that of a file (NULL: the standard model), under the same handle and with the catalogue that it
  * was loaded with. Calls that have begun see the model as it was. If it fails, the model stays as it is. Runs that the
  * handle observed and that were not saved are gone. */
@@ -205,6 +209,16 @@ PERFPRED_C_API int perfpred_predict_field(const perfpred_model* model, const per
  * leaves out the advice and the largest batch, which take most of the time). */
 PERFPRED_C_API int perfpred_forecast(const perfpred_model* model, const char* request, char* buffer, size_t capacity,
                                      size_t* needed);
+
+/* What a training step of the same request holds: FLOPs, bytes and memory of the step, and parameters and FLOPs of each
+ * layer: the document of `perfpred-inspect --json --layers`; on several devices the memory of their ranks. The request
+ * may lack batch_size, which is 32 then, or that of the step file, and a device. Terms of the job change nothing. */
+PERFPRED_C_API int perfpred_inspect(const perfpred_model* model, const char* request, char* buffer, size_t capacity,
+                                    size_t* needed);
+/* The networks that are known by name: {"networks": [{"name", "hub", "params", "input", "classes"}]}. word: NULL for
+ * all; else those whose name has it, there or on the Hugging Face Hub, letters and digits compared alone, and the one
+ * that it means. */
+PERFPRED_C_API int perfpred_networks(const char* word, char* buffer, size_t capacity, size_t* needed);
 
 /* How to spread a transformer's training over several devices, ranked: the document of `perfpred-layouts --json`.
  * request: as for perfpred_forecast(), with batch_size that of an update over all devices; gpus (how many devices),

@@ -59,6 +59,10 @@ class Answer:
     """What the answer does not hold, a line each."""
     batches_per_step: int
     """Whose gradients one update uses."""
+    params: Optional[int]
+    """That are trained."""
+    flops: Optional[float]
+    """Of a step, forward, backward and update; on several devices of a replica's."""
     step_sec: Quantiles
     """Seconds of one training step."""
     time_sec: Optional[Quantiles]
@@ -129,13 +133,38 @@ class Answer:
             attributes = {**dict.fromkeys(named), **attributes}
         return cls(**attributes, _document=document, _fields=fields or {})
 
+    @property
+    def network(self) -> Optional[str]:
+        """Its name; None where there is no answer."""
+        return self._field("network")
+
+    @property
+    def device(self) -> Optional[str]:
+        return self._field("device")
+
+    @property
+    def batch_size(self) -> Optional[int]:
+        """Samples a step."""
+        size = self._field("batch_size")
+        return None if size is None else int(size)
+
+    def _field(self, name: str) -> Optional[str]:
+        return None if self.error else _fields_of(self.key)[name]
+
     def to_dict(self) -> dict[str, Any]:
         """The document of `perfpred-predict --json`."""
         return self._document
 
     def row(self) -> dict[str, Any]:
-        """The answer without lists, one value a name: `time_sec_p50`. A sweep's fields come first."""
-        flat: dict[str, Any] = dict(self._fields)
+        """The answer without lists, one value a name: `time_sec_p50`. A sweep's fields come first, then network, device and
+        batch_size."""
+        job = {
+            name: getattr(self, name) for name in ("network", "device", "batch_size")
+        }
+        flat: dict[str, Any] = {
+            **self._fields,
+            **{n: v for n, v in job.items() if n not in self._fields},
+        }
         for name, value in self._document.items():
             if _is_quantiles(value):
                 flat.update(

@@ -18,6 +18,7 @@ from typing import (
 
 from perfpred._answers import Answer, Answers, Plan
 from perfpred._fields import NUMBERS
+from perfpred._inspection import Inspection
 from perfpred._library import (
     Handle,
     InputError,
@@ -54,8 +55,10 @@ __all__ = [
     "aggregate",
     "devices",
     "fit",
+    "inspect",
     "layouts",
     "load",
+    "networks",
     "observe",
     "plan",
     "predict",
@@ -250,6 +253,27 @@ class Model:
                 refused[0],
             )
         return Answers(answers)
+
+    def inspect(
+        self,
+        network: "Optional[Network]" = None,
+        example: Any = None,
+        **fields: "Unpack[Job]",
+    ) -> Inspection:
+        """FLOPs, parameters, bytes and memory of a training step, and of each layer.
+
+        network, example, fields: as those of predict(), of one job. A device is not needed, and batch_size is 32 where
+        it is not given, or that of the step file. Nothing but the step is looked at: epochs, prices and the like
+        change nothing.
+
+        Raises InputError for a field or value that is wrong.
+        """
+        asked = _network_fields(network, example, dict(fields))
+        names, rows = combinations(asked)
+        if names:
+            raise InputError(f"{names[0]} is a list, but a step has one: inspect each")
+        document = json_of("inspect", self._handle.value, encoded_json(next(rows)))
+        return Inspection._of(document)
 
     def _forecast(self, fields: dict[str, Any]) -> dict[str, Any]:
         document: dict[str, Any] = json_of(
@@ -551,10 +575,45 @@ def predict(
     >>> perfpred.predict("resnet50", device="A100-80GB-PCIe", batch_size=[32, 64], precision="bf16")  # doctest: +SKIP
     """
     asked = _network_fields(network, example, fields)
-    if "step" in asked:
-        add_graphs(asked["step"])  # the model may have rows of it
+    _add_steps(asked)
     answer: Union[Answer, Answers] = _model(model).predict(**asked)
     return answer
+
+
+def inspect(
+    network: "Optional[Network]" = None,
+    example: Any = None,
+    *,
+    model: Union[Model, Path, None] = None,
+    **fields: "Unpack[Job]",
+) -> Inspection:
+    """Model.inspect() of a model or its file; default: the standard model.
+
+    >>> print(perfpred.inspect("resnet50", batch_size=32))  # doctest: +SKIP
+    >>> perfpred.inspect(my_module, torch.zeros(32, 3, 224, 224)).forward_flops  # doctest: +SKIP
+    """
+    asked = _network_fields(network, example, dict(fields))
+    _add_steps(asked)
+    found: Inspection = _model(model).inspect(**asked)
+    return found
+
+
+def _add_steps(fields: dict[str, Any]) -> None:
+    """Makes step files known: a model that is loaded next may have rows of them."""
+    step = fields.get("step")
+    for path in step if isinstance(step, (list, tuple)) else [step]:
+        if path is not None:
+            add_graphs(path)
+
+
+def networks(word: Optional[str] = None) -> list[dict[str, Any]]:
+    """The networks that are known by name, or those whose name has a word, there or on the Hugging Face Hub: name, hub (the
+    name there, or None), params, input (of one sample; None: none is usual) and classes.
+
+    Raises InputError for a word that means none, with the nearest name.
+    """
+    found: list[dict[str, Any]] = json_of("networks", encoded(word))["networks"]
+    return found
 
 
 def layouts(

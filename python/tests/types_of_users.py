@@ -35,6 +35,14 @@ def answers(module: perfpred.Model) -> None:
     perfpred.predicted("resnet50")  # type: ignore[attr-defined]
 
 
+def steps() -> None:
+    found = perfpred.inspect("resnet50", batch_size=8, optimizer="adamw")
+    assert_type(found, perfpred.Inspection)
+    assert_type(found.layers["layer1"], perfpred.Layer)
+    assert_type(perfpred.networks("llama"), list[dict[str, Any]])
+    perfpred.inspect("resnet50", batchsize=8)  # type: ignore[call-arg]
+
+
 def models() -> None:
     perfpred.fit([{"depth": 3}], kind="linear")
     perfpred.fit("runs_agg.csv", kind="banana")  # type: ignore[arg-type]
