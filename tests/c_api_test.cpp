@@ -626,6 +626,45 @@ TEST_F(CApi, AGpuOfAllComputesInThePrecision) {
   expect_refused(perfpred_model_gpus(model, "fp17", nullptr, 0, nullptr), "fp17");
 }
 
+TEST_F(CApi, TakesWhatPyTorchAndTrainersWrite) {
+  const perfpred_model* model = standard();
+  const std::string job =
+      R"({"network": "gpt2", "batch_size": 2, "input": 64, "device": "RTX 3090", "fit_advice": 0, )";
+  const auto key = [&](const std::string& rest) {
+    return Json::parse(forecast_of(model, job + rest + "}")).at("key").get<std::string>();
+  };
+  for (const auto& [other, word] :
+       std::vector<std::pair<std::string, std::string>>{{"AdamW", "adamw"},
+                                                        {"torch.optim.AdamW", "adamw"},
+                                                        {"adamw_torch_fused", "adamw"},
+                                                        {"SGD", "sgd"},
+                                                        {"adamw_bnb_8bit", "adamw8bit"},
+                                                        {"paged_adamw_8bit", "paged_adamw8bit"},
+                                                        {"RMSprop", "rmsprop"}}) {
+    EXPECT_THAT(key(R"("optimizer": ")" + other + R"(")"), HasSubstr(";optimizer=" + word + ";")) << other;
+  }
+  EXPECT_THAT(key(R"("precision": "torch.bfloat16")"), HasSubstr(";precision=bf16;"));
+  EXPECT_THAT(key(R"("checkpoint": true)"), HasSubstr(";checkpoint=all"));
+  EXPECT_EQ(key(R"("checkpoint": false)"), key(R"("accumulate": 1)"));
+  EXPECT_EQ(forecast_of(model, job + R"("reserved_by_others": "1.5 GB"})"),
+            forecast_of(model, job + R"("reserved_by_others": 1500000000})"));
+  EXPECT_EQ(forecast_of(model, job + R"("reserved_by_others": "2GiB"})"),
+            forecast_of(model, job + R"("reserved_by_others": 2147483648})"));
+  char text[16];
+  const auto refuse = [&](const std::string& rest, const char* why) {
+    expect_refused(perfpred_forecast(model, (job + rest + "}").c_str(), text, sizeof text, nullptr), why);
+  };
+  refuse(R"("reserved_by_others": "2 GPUs")", "a size in bytes such as 1500MB or 2GiB");
+  refuse(R"("reserved_by_others": "1e300TB")", "a size in bytes such as 1500MB or 2GiB");
+  refuse(R"("reserved_by_others": "1.2.3GB")", "a size in bytes such as 1500MB or 2GiB");
+  refuse(R"("optimizer": "AdamZ")", "is not one of");
+  refuse(R"("gpu": "T4")", "it is device");
+  refuse(R"("dtype": "bf16")", "it is precision");
+  refuse(R"("bs": 8)", "it is batch_size");
+  refuse(R"("seq_len": 8)", "it is input");
+  refuse(R"("steps": 8)", "it is train_images");
+}
+
 TEST_F(CApi, AForecastHasTheIdOfItsRequest) {
   const perfpred_model* model = standard();
   const std::string asked = R"({"network": "resnet50", "batch_size": 8, "device": "T4", "id": )";

@@ -205,8 +205,8 @@ PERFPRED_C_API int perfpred_predict_field(const perfpred_model* model, const per
 /* Time, memory, price, bound and advice: the document of `perfpred-predict --json`. request: the fields of
  * perfpred_workload_create(), and the terms of the job: epochs, startup_sec, price_per_hour, prices (prices.csv, or an
  * object of prices per hour by device, for requests without price_per_hour; that of the device must be there),
- * budget_sec, quantiles (a list such as [0.99, 0.999]), train_tokens, reserved_by_others (bytes), fit_advice (false
- * leaves out the advice and the largest batch, which take most of the time). */
+ * budget_sec, quantiles (a list such as [0.99, 0.999]), train_tokens, reserved_by_others (bytes, or "2GiB"), fit_advice
+ * (false leaves out the advice and the largest batch, which take most of the time). */
 PERFPRED_C_API int perfpred_forecast(const perfpred_model* model, const char* request, char* buffer, size_t capacity,
                                      size_t* needed);
 
@@ -233,11 +233,12 @@ PERFPRED_C_API int perfpred_layouts(const perfpred_model* model, const char* req
  * there is none}. */
 PERFPRED_C_API int perfpred_answer_text(const char* answers, char* buffer, size_t capacity, size_t* needed);
 /* Every field that a request may have: {"fields": [{"name", "of": "workload" | "network" | "job", "type", "words",
- * "default", "meaning", "sweeps"}]}. type: text, word (one of `words`), integer (or one of `words`, if there are any),
- * number, flag, shape (3x224x224, or a list), seconds (3600, or "1:00:00"), path, numbers (one or a list), prices.
- * perfpred_predict_columns() takes the integers without words and the flags of a workload. default: where neither the
- * request nor rows of the model say; null where it depends on other fields, or nothing is given then. sweeps: whether
- * several values are several jobs. */
+ * "other_words", "default", "meaning", "sweeps"}]}. type: text, word (one of `words`), integer (or one of `words`, if
+ * there are any), number, flag, shape (3x224x224, or a list), seconds (3600, or "1:00:00"), bytes (a number, or
+ * "2GiB"), path, numbers (one or a list), prices. other_words: {"adamw_torch": "adamw"}, of words that stand for
+ * others, whatever their case; null where there are none. perfpred_predict_columns() takes the integers without words
+ * and the flags of a workload. default: where neither the request nor rows of the model say; null where it depends on
+ * other fields, or nothing is given then. sweeps: whether several values are several jobs. */
 PERFPRED_C_API int perfpred_fields(char* buffer, size_t capacity, size_t* needed);
 
 /* ---- The time of a training step ---- */

@@ -34,6 +34,9 @@ class ModelError(Error):
     """A file is no model, or one of another version of perfpred."""
 
 
+for _error in (Error, InputError, ModelError):
+    _error.__module__ = "perfpred"  # as users name them
+
 _ERRORS = {"InputError": InputError, "ModelError": ModelError}
 
 _pointer, _text, _size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
