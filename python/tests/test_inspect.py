@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """FLOPs, parameters and layers of a step, beside torchvision's and those that PyTorch's own counter finds."""
 
+import json
 import os
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -20,6 +23,8 @@ try:
     import transformers
 except ImportError:
     transformers = None
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def counted(function):
@@ -164,6 +169,29 @@ class Networks(unittest.TestCase):
         )  # torchvision's
         with self.assertRaisesRegex(perfpred.InputError, "did you mean resnet50"):
             perfpred.networks("resent50")
+
+
+class Commands(unittest.TestCase):
+    """python -m perfpred, with the program of the build or of the package."""
+
+    def run_program(self, *words):
+        return subprocess.run(
+            [sys.executable, "-m", "perfpred", *words],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": PACKAGE},
+        )
+
+    def test_are_those_of_the_core(self):
+        done = self.run_program("networks", "resnet50", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(
+            json.loads(done.stdout)["networks"], perfpred.networks("resnet50")
+        )
+        refused = self.run_program("inspect", "--network", "resent50")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("did you mean resnet50?", refused.stderr)
+        self.assertIn(perfpred.__version__, self.run_program("--version").stdout)
 
 
 if __name__ == "__main__":
