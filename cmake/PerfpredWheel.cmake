@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-# What python/pyproject.toml puts into a wheel beside the package: the library alone, which has the standard model and
-# the device catalogue inside, and what its data and the software in it ask to be said.
-function(perfpred_install_wheel library)
+# What python/pyproject.toml puts into a wheel beside the package: the library, which has the standard model and the
+# device catalogue inside, the program `perfpred` (empty: none), which is as whole, and what the data and the software in
+# them ask to be said.
+function(perfpred_install_wheel library program)
   install(FILES ${library} DESTINATION . RENAME libperfpred.so COMPONENT python EXCLUDE_FROM_ALL)
+  if(program)
+    install(PROGRAMS ${program} DESTINATION bin COMPONENT python EXCLUDE_FROM_ALL)
+  endif()
   install(FILES data/devices.NOTICE data/standard_ops.NOTICE data/rank_memory.NOTICE LICENSE THIRD_PARTY.md
           DESTINATION . COMPONENT python EXCLUDE_FROM_ALL)
 endfunction()
 
-# Makes the target perfpred_c by the build folder `build`, which compiles what is missing there.
+# Makes the targets perfpred_c and perfpred by the build folder `build`, which compiles what is missing there.
 function(perfpred_wheel_of_build build)
-  add_custom_target(perfpred_c COMMAND ${CMAKE_COMMAND} --build ${build} --target perfpred_c VERBATIM USES_TERMINAL)
-  perfpred_install_wheel(${build}/lib/libperfpred.so.${PROJECT_VERSION})
+  add_custom_target(perfpred_c VERBATIM USES_TERMINAL
+    COMMAND ${CMAKE_COMMAND} --build ${build} --target perfpred_c --target perfpred)
+  add_custom_target(perfpred DEPENDS perfpred_c)
+  perfpred_install_wheel(${build}/lib/libperfpred.so.${PROJECT_VERSION} ${build}/bin/perfpred)
 endfunction()

@@ -12,6 +12,7 @@
 #include "rank_output.h"
 #include "step_request.h"
 #include "tools/layer_answer.h"
+#include "tools/report_json.h"
 
 namespace perfpred::cli {
 namespace {
@@ -45,20 +46,7 @@ void inspect_layer(const std::string& text, const StepRequest& request) {
     for (const auto& [name, totals] : work.kinds) print_totals(name, totals);
     return;
   }
-  nlohmann::json phases = nlohmann::json::object(), kinds = nlohmann::json::object();
-  for (const auto& [phase, totals] : work.phases) phases[std::string(to_string(phase))] = to_json(totals);
-  for (const auto& [name, totals] : work.kinds) kinds[name] = to_json(totals);
-  fmt::print("{}\n", dumped(nlohmann::json{{"layer", layer_text(layer)},
-                                           {"batch_size", layer.batch_size},
-                                           {"params", work.params},
-                                           {"flops", work.totals.flops},
-                                           {"conv_matmul_flops", work.totals.conv_matmul_flops},
-                                           {"bytes", work.totals.bytes()},
-                                           {"arithmetic_intensity", work.totals.intensity()},
-                                           {"phases", phases},
-                                           {"kinds", kinds},
-                                           {"device", device ? nlohmann::json(device->name) : nlohmann::json()}},
-                            2));
+  fmt::print("{}\n", dumped(to_json(layer, work, device), 2));
 }
 
 /// Options for a training over several devices.

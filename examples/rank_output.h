@@ -3,53 +3,14 @@
 // What perfpred-inspect prints of the ranks of a training over several devices.
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include <array>
 #include <cstdint>
 #include <string>
-#include <string_view>
-#include <utility>
 
-#include "answer/answer_json.h"
-#include "text/json.h"
 #include "tools/rank_report.h"
 #include "tools/terminal_text.h"
 
 namespace perfpred::cli {
-
-inline constexpr std::array<std::pair<std::string_view, PartKind>, 5> part_kinds = {
-    {{"parameters", PartKind::parameters},
-     {"gradients", PartKind::gradients},
-     {"optimizer", PartKind::optimizer},
-     {"activations", PartKind::activations},
-     {"workspace", PartKind::workspace}}};
-
-inline nlohmann::json to_json(const RankReport& report) {
-  using nlohmann::json;
-  json ranks = json::array();
-  for (const RankMemory& rank : report.ranks) {
-    json parts = json::object();
-    for (const RankPart& part : rank.parts) parts[std::string(part.name)] = static_cast<std::int64_t>(part.bytes);
-    ranks.push_back({{"stage", rank.stage},
-                     {"tp", rank.tp},
-                     {"ep", rank.ep},
-                     {"tensors", perfpred::to_json(rank.tensors)},
-                     {"parts", parts}});
-  }
-  const RankMemory& most = fullest(report.ranks);
-  json memory = {{"rank", {{"stage", most.stage}, {"tp", most.tp}, {"ep", most.ep}}},
-                 {"tensors", perfpred::to_json(most.tensors)},
-                 {"peak_bytes", most.tensors.p50}};
-  for (const auto& [name, kind] : part_kinds) memory[std::string(name)] = bytes_of(most, kind);
-  return {{"network", report.network},
-          {"batch_size", report.micro_batch},
-          {"accumulate", report.micro_batches},
-          {"parallel", report.layout.text()},
-          {"gpus_per_node", report.placement.text()},
-          {"ranks", ranks},
-          {"memory", memory}};
-}
 
 inline void print_text(const RankReport& report) {
   fmt::print("{}, {} on {} devices ({}), micro-batches of {}, {} an update\n\n", report.network, report.layout.text(),

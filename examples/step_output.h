@@ -3,81 +3,16 @@
 // What perfpred-inspect and perfpred-trace print of one training step.
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 
-#include "text/json.h"
 #include "tools/step_report.h"
 #include "tools/terminal_text.h"
 
 namespace perfpred::cli {
-
-inline constexpr std::array<Phase, 4> report_phases = {Phase::forward, Phase::loss, Phase::backward, Phase::optimizer};
-
-inline nlohmann::json to_json(const OpTotals& totals) {
-  return {{"ops", totals.ops},
-          {"flops", totals.flops},
-          {"conv_matmul_flops", totals.conv_matmul_flops},
-          {"bytes_read", totals.bytes_read},
-          {"bytes_written", totals.bytes_written}};
-}
-
-inline nlohmann::json to_json(const StepReport& report) {
-  using nlohmann::json;
-  const OpTotals totals = report.step.graph().totals();
-  json phases = json::object();
-  for (const Phase phase : report_phases)
-    phases[std::string(to_string(phase))] = to_json(report.step.graph().totals(phase));
-  json kinds = json::object();
-  for (const auto& [name, sum] : report.kinds()) kinds[name] = to_json(sum);
-  json unknown = json::array();
-  for (const auto& [name, count] : report.unknown_ops()) unknown.push_back({{"name", name}, {"count", count}});
-  json memory = nullptr;
-  if (report.memory) {
-    memory = {{"peak_bytes", report.memory->peak_bytes},   {"parameters", report.memory->parameters},
-              {"gradients", report.memory->gradients},     {"optimizer", report.memory->optimizer},
-              {"activations", report.memory->activations}, {"loader", report.memory->loader},
-              {"workspace", report.memory->workspace},     {"context", report.memory->context}};
-  }
-  json device = nullptr;
-  if (report.device) {
-    device = {{"name", report.device->name},
-              {"fits", or_null(report.device->fits)},
-              {"largest_batch", or_null(report.device->largest_batch)},
-              {"bound", report.device->bound ? json(to_string(*report.device->bound)) : json(nullptr)},
-              {"time_at_peak_sec", or_null(report.device->time_at_peak_sec)}};
-  }
-  return {{"network", report.network},
-          {"batch_size", report.batch_size},
-          {"params", report.step.graph().params()},
-          {"flops", totals.flops},
-          {"conv_matmul_flops", totals.conv_matmul_flops},
-          {"bytes", totals.bytes()},
-          {"arithmetic_intensity", totals.intensity()},
-          {"phases", phases},
-          {"kinds", kinds},
-          {"memory", memory},
-          {"unknown_ops", unknown},
-          {"device", device}};
-}
-
-inline nlohmann::json to_json(const std::vector<LayerSummary>& layers) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const LayerSummary& layer : layers) {
-    list.push_back({{"name", layer.name},
-                    {"output", layer.output},
-                    {"params", layer.params},
-                    {"forward", to_json(layer.forward)},
-                    {"all", to_json(layer.all)}});
-  }
-  return list;
-}
 
 inline void print_layers(const std::vector<LayerSummary>& layers) {
   std::size_t width = 5;

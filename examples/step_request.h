@@ -14,6 +14,8 @@
 #include "device_file.h"
 #include "step_output.h"
 #include "tools/complexity_tables.h"
+#include "tools/inspection.h"
+#include "tools/report_json.h"
 #include "tools/step_report.h"
 #include "tools/workload_sweep.h"
 #include "workload_options.h"
@@ -22,7 +24,7 @@ namespace perfpred::cli {
 
 struct StepRequest {
   WorkloadOptions fields;
-  std::int64_t batch_size = 32;
+  std::int64_t batch_size = usual_batch_size;
   std::vector<std::string> inputs;  // of one sample
   std::string device;
   DeviceFile device_file;

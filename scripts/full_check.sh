@@ -54,10 +54,11 @@ build_wheel() {
   wheel=$(echo $out/wheel/perfpred-*-py3-none-manylinux_*.whl)
 }
 
-# Fails if the library in an environment takes libraries of the system but those that manylinux wheels may.
+# Fails if the library or the program in an environment takes libraries of the system but those that manylinux wheels may.
 check_bundled() {
-  ! ldd "$1"/lib/python*/site-packages/perfpred/libperfpred.so |
-    grep -vE 'perfpred\.libs|linux-vdso|ld-linux|lib(c|m|gcc_s|stdc\+\+|pthread|dl)\.so'
+  "$1/bin/perfpred" predict --network resnet18 --batch-size 8 --device T4 >/dev/null
+  ! ldd "$1"/lib/python*/site-packages/perfpred/libperfpred.so "$1"/lib/python*/site-packages/perfpred/bin/perfpred |
+    grep -v ':$' | grep -vE 'perfpred\.libs|linux-vdso|ld-linux|lib(c|m|gcc_s|stdc\+\+|pthread|dl)\.so'
 }
 
 # A fresh environment in the folder $1, with the wheel and the packages that follow.

@@ -19,19 +19,19 @@ WIDTH = 88  # as ruff formats
 
 TYPES = {
     "text": "str",
-    "word": "str",
     "integer": "Whole",
     "number": "float",
     "flag": "Flag",
     "shape": "Shape",
-    "seconds": "Union[float, str]",
+    "seconds": "Span",
+    "bytes": "Union[Whole, str]",
     "path": "Path",
     "numbers": "Union[float, Sequence[float]]",
     "lengths": "Union[Path, Sequence[Whole]]",
     "prices": "Prices",
 }
 # Objects that Python takes besides.
-OBJECTS = {"optimizer": "OfTorch", "loss": "Callable[[Any], Any]"}
+OBJECTS = {"optimizer": "OfTorch", "precision": "Dtype", "loss": "OfOutput"}
 
 # measure() has arguments of its own for these, and finds those on the machine.
 OWN_OF_MEASURE = ("network", "batch_size", "train_images")
@@ -42,7 +42,8 @@ HEAD = '''# SPDX-License-Identifier: Apache-2.0
 """What may be asked, by name: scripts/python_fields.py writes this file."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, SupportsIndex, TypedDict, Union
+from datetime import timedelta
+from typing import Any, Literal, Protocol, SupportsIndex, TypedDict, Union
 
 from perfpred._tables import Path
 
@@ -50,19 +51,38 @@ Whole = SupportsIndex  # integers, those of NumPy, too
 Flag = Union[bool, SupportsIndex]
 Shape = Union[str, SupportsIndex, Sequence[SupportsIndex]]
 Prices = Union[Path, Mapping[str, float]]
+Span = Union[float, str, timedelta]  # of time
+OfOutput = Callable[[Any], Any]  # a function of what a module gives
 
 
-class OfTorch(Protocol):
+class OptimizerOfTorch(Protocol):
     """An optimizer of torch.optim."""
 
     param_groups: Any
 
+
+class Dtype(Protocol):
+    """A type of torch: torch.bfloat16."""
+
+    @property
+    def is_floating_point(self) -> bool: ...
+
+
+OfTorch = Union[OptimizerOfTorch, type[OptimizerOfTorch]]
+
 '''
 
 
+def words_type(field):
+    """The name of the type of a field's words: OptimizerImpl."""
+    return "".join(part.capitalize() for part in field["name"].split("_"))
+
+
 def type_of(field):
+    if field["type"] == "word":
+        return words_type(field)
     kind = TYPES[field["type"]]
-    return f"Union[str, {kind}]" if field["words"] and field["type"] != "word" else kind
+    return f"Union[{words_type(field)}, {kind}]" if field["words"] else kind
 
 
 def tuple_text(names):
@@ -90,6 +110,29 @@ def words_constant(fields):
     return "\n".join([*lines, "}"]) + "\n"
 
 
+def other_words_constant(fields):
+    lines = ["# What else a word is called; case and punctuation do not count.", "OTHER_WORDS: dict[str, dict[str, str]] = {"]
+    for field in fields:
+        if field["other_words"]:
+            words = [f'        "{other}": "{word}",' for other, word in field["other_words"].items()]
+            lines += [f'    "{field["name"]}": {{', *words, "    },"]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def words_types(fields):
+    """A Literal for each field that has words, so that an editor completes them."""
+    made = []
+    for field in fields:
+        if not field["words"]:
+            continue
+        words = [f'"{word}"' for word in (*field["words"], *(field["other_words"] or {}))]
+        line = f"{words_type(field)} = Literal[{', '.join(words)}]"
+        if len(line) > WIDTH:
+            line = "\n".join([f"{words_type(field)} = Literal[", *(f"    {word}," for word in words), "]"])
+        made.append(line)
+    return "\n".join(made) + "\n"
+
+
 def attribute(name, kind, meaning=None):
     line = f"    {name}: {kind}"
     if meaning is None:
@@ -112,10 +155,9 @@ def described(field):
 def swept(field):
     """One value or several."""
     kind, more = type_of(field), OBJECTS.get(field["name"])
-    one = f"{kind}, {more}" if more else kind.removeprefix("Union[").removesuffix("]") if "Union" in kind else kind
-    if not field["sweeps"]:
-        return attribute(field["name"], kind)
-    return attribute(field["name"], f"Union[{one}, Iterable[{kind}]]")
+    parts = f"{kind}, {more}" if more else kind.removeprefix("Union[").removesuffix("]")
+    one = f"Union[{parts}]" if ", " in parts else kind
+    return attribute(field["name"], f"Union[{parts}, Iterable[{one}]]" if field["sweeps"] else one)
 
 
 def made(fields):
@@ -136,6 +178,8 @@ def made(fields):
         constant("SHAPES", names, "A list of numbers is one value.", [f["name"] for f in fields if f["type"] == "shape"]),
         constant("LISTS", names, "A list is one value.", lists),
         words_constant(workload),
+        other_words_constant(workload),
+        words_types(workload),
         typed_dict(
             "MeasuredFields",
             "TypedDict",
@@ -153,13 +197,19 @@ def made(fields):
         ),
         typed_dict("Job", "WorkloadFields", "A job, with its terms.", [described(f) for f in (*files, *terms)]),
         typed_dict(
-            "Sweep",
+            "SweepOnAll",
             "TypedDict",
+            "Jobs on all GPUs: each field has one value or several.",
+            [swept(f) for f in (*asked, *files, *terms) if f["name"] != "device"],
+        ),
+        typed_dict(
+            "Sweep",
+            "SweepOnAll",
             "Jobs: each field has one value or several.",
-            [swept(f) for f in (*asked, *files, *terms)],
+            [swept(f) for f in asked if f["name"] == "device"],
         ),
     ]
-    constants, classes = "\n".join(parts[1:6]), "\n\n".join(parts[6:])
+    constants, classes = "\n".join(parts[1:8]), "\n\n".join(parts[8:])
     return f"{parts[0]}\n{constants}\n\n{classes}"
 
 

@@ -545,6 +545,126 @@ TEST_F(CApi, RanksLayouts) {
          "no layout of 13 devices divides 7 samples");
 }
 
+TEST_F(CApi, AnInspectionIsTheDocumentOfTheProgram) {
+  const perfpred_model* model = standard();
+  const auto inspected = [&](const std::string& request) {
+    return Json::parse(text_of([&](char* buffer, size_t capacity, size_t* needed) {
+      return perfpred_inspect(model, request.c_str(), buffer, capacity, needed);
+    }));
+  };
+  const auto of_program = [](std::vector<std::string> options) {
+    options.insert(options.begin(), testing::program("inspect"));
+    options.emplace_back("--json");
+    return testing::answer(options);
+  };
+  const Json of_resnet = inspected(resnet);
+  EXPECT_EQ(of_resnet, of_program({"--network", "resnet50", "--batch-size", "64", "--device", "A100-80GB-PCIe",
+                                   "--precision", "fp16", "--layers"}));
+  EXPECT_EQ(of_resnet["params"], 25'557'032);  // torchvision's
+  EXPECT_EQ(inspected(R"({"network": "gpt2", "optimizer": "adamw", "input": 128})"),
+            of_program({"--network", "gpt2", "--optimizer", "adamw", "--input", "128", "--layers"}));
+  const std::string ranks = R"({"network": "gpt2", "batch_size": 1, "gpus_per_node": 2, "parallel": "tp=2",
+                                "precision": "bf16"})";
+  EXPECT_EQ(inspected(ranks), of_program({"--network", "gpt2", "--batch-size", "1", "--gpus-per-node", "2",
+                                          "--parallel", "tp=2", "--precision", "bf16"}));
+  char text[16];
+  const auto refuse = [&](const char* request, const char* why) {
+    expect_refused(perfpred_inspect(model, request, text, sizeof text, nullptr), why);
+  };
+  refuse(R"({"network": "resent50"})", "did you mean resnet50?");
+  refuse(R"({"network": "resnet50", "device": "no such card"})", "is not known");
+  refuse(R"({"network": "resnet50", "batch_size": 0})", "batch_size");
+  refuse(nullptr, "request");
+}
+
+TEST_F(CApi, AnAnswerHasTheWorkOfItsStep) {
+  const Json said = Json::parse(forecast_of(standard(), resnet));
+  const Json inspected = Json::parse(text_of([&](char* buffer, size_t capacity, size_t* needed) {
+    return perfpred_inspect(standard(), resnet, buffer, capacity, needed);
+  }));
+  EXPECT_EQ(said["params"], 25'557'032);
+  EXPECT_EQ(said["flops"], inspected["flops"]);
+}
+
+TEST_F(CApi, ListsNetworksByAWord) {
+  const auto names = [](const char* word) {
+    std::vector<std::string> found;
+    const Json document = Json::parse(text_of([&](char* buffer, size_t capacity, size_t* needed) {
+      return perfpred_networks(word, buffer, capacity, needed);
+    }));
+    for (const Json& network : document.at("networks")) {
+      EXPECT_GT(network.at("params"), 0) << network;
+      EXPECT_TRUE(network.contains("input") && network.contains("classes") && network.contains("hub"));
+      found.push_back(network.at("name"));
+    }
+    return found;
+  };
+  const std::vector<std::string> all = names(nullptr);
+  EXPECT_GT(all.size(), 100U);
+  EXPECT_TRUE(std::is_sorted(all.begin(), all.end()));
+  EXPECT_EQ(names("ResNeXt"),
+            (std::vector<std::string>{"resnext101_32x4d", "resnext101_32x8d", "resnext101_64x4d", "resnext50_32x4d"}));
+  EXPECT_EQ(names("meta-llama/Llama-3.1-8B-Instruct"), std::vector<std::string>{"llama3.1_8b"});
+  EXPECT_EQ(names("bert-base-uncased"), (std::vector<std::string>{"bert_base", "distilbert_base"}));
+  expect_refused(perfpred_networks("resent50", nullptr, 0, nullptr), "did you mean resnet50?");
+  expect_refused(perfpred_networks("-", nullptr, 0, nullptr), "is not known");
+}
+
+TEST_F(CApi, AGpuOfAllComputesInThePrecision) {
+  const perfpred_model* model = standard();
+  const auto gpus = [&](const char* precision) {
+    return Json::parse(text_of([&](char* buffer, size_t capacity, size_t* needed) {
+             return perfpred_model_gpus(model, precision, buffer, capacity, needed);
+           }))
+        .at("devices")
+        .get<std::set<std::string>>();
+  };
+  EXPECT_TRUE(gpus("fp16").contains("T4"));
+  EXPECT_FALSE(gpus("bf16").contains("T4"));  // Turing has no bf16
+  EXPECT_TRUE(gpus("bf16").contains("RTX 3090"));
+  EXPECT_EQ(gpus(nullptr), gpus("fp32"));
+  expect_refused(perfpred_model_gpus(model, "fp17", nullptr, 0, nullptr), "fp17");
+}
+
+TEST_F(CApi, TakesWhatPyTorchAndTrainersWrite) {
+  const perfpred_model* model = standard();
+  const std::string job =
+      R"({"network": "gpt2", "batch_size": 2, "input": 64, "device": "RTX 3090", "fit_advice": 0, )";
+  const auto key = [&](const std::string& rest) {
+    return Json::parse(forecast_of(model, job + rest + "}")).at("key").get<std::string>();
+  };
+  for (const auto& [other, word] :
+       std::vector<std::pair<std::string, std::string>>{{"AdamW", "adamw"},
+                                                        {"torch.optim.AdamW", "adamw"},
+                                                        {"adamw_torch_fused", "adamw"},
+                                                        {"SGD", "sgd"},
+                                                        {"adamw_bnb_8bit", "adamw8bit"},
+                                                        {"paged_adamw_8bit", "paged_adamw8bit"},
+                                                        {"RMSprop", "rmsprop"}}) {
+    EXPECT_THAT(key(R"("optimizer": ")" + other + R"(")"), HasSubstr(";optimizer=" + word + ";")) << other;
+  }
+  EXPECT_THAT(key(R"("precision": "torch.bfloat16")"), HasSubstr(";precision=bf16;"));
+  EXPECT_THAT(key(R"("checkpoint": true)"), HasSubstr(";checkpoint=all"));
+  EXPECT_EQ(key(R"("checkpoint": false)"), key(R"("accumulate": 1)"));
+  EXPECT_EQ(forecast_of(model, job + R"("reserved_by_others": "1.5 GB"})"),
+            forecast_of(model, job + R"("reserved_by_others": 1500000000})"));
+  EXPECT_EQ(forecast_of(model, job + R"("reserved_by_others": "2GiB"})"),
+            forecast_of(model, job + R"("reserved_by_others": 2147483648})"));
+  char text[16];
+  const auto refuse = [&](const std::string& rest, const char* why) {
+    expect_refused(perfpred_forecast(model, (job + rest + "}").c_str(), text, sizeof text, nullptr), why);
+  };
+  refuse(R"("reserved_by_others": "2 GPUs")", "a size in bytes such as 1500MB or 2GiB");
+  refuse(R"("reserved_by_others": "1e300TB")", "a size in bytes such as 1500MB or 2GiB");
+  refuse(R"("reserved_by_others": "1.2.3GB")", "a size in bytes such as 1500MB or 2GiB");
+  refuse(R"("optimizer": "AdamZ")", "is not one of");
+  refuse(R"("gpu": "T4")", "it is device");
+  refuse(R"("dtype": "bf16")", "it is precision");
+  refuse(R"("bs": 8)", "it is batch_size");
+  refuse(R"("seq_len": 8)", "it is input");
+  refuse(R"("steps": 8)", "it is train_images");
+}
+
 TEST_F(CApi, AForecastHasTheIdOfItsRequest) {
   const perfpred_model* model = standard();
   const std::string asked = R"({"network": "resnet50", "batch_size": 8, "device": "T4", "id": )";

@@ -25,7 +25,7 @@ set(python_environment PYTHONPATH=${PROJECT_SOURCE_DIR}/python PYTHONDONTWRITEBY
                        PERFPRED_LIBRARY=$<TARGET_FILE:perfpred_c> PERFPRED_PREDICT=${PROJECT_BINARY_DIR}/bin/perfpred-predict)
 # The objects need no torch, and where there is no NumPy they leave its tests out.
 if(system_python)
-  add_test(NAME python_objects COMMAND ${system_python} -m unittest -v test_predict test_declarations
+  add_test(NAME python_objects COMMAND ${system_python} -m unittest -v test_predict test_inspect test_declarations
            WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}/python/tests)
   set_tests_properties(python_objects PROPERTIES ENVIRONMENT "${python_environment}" LABELS python TIMEOUT 600)
 endif()

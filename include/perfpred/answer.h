@@ -78,6 +78,8 @@ struct Answer {
   /// Of texts of several lengths, whose words alone are then tokens a second. Memory, verdict, largest batch and advice
   /// are of the longest batch that comes.
   std::optional<TextBatches> texts = {};
+  std::optional<std::int64_t> params = {};  ///< that are trained; empty, as `flops`, where the step is not known
+  std::optional<double> flops = {};         ///< of a replica's step, as PyTorch executes it without compiling it
 
   /// What is taken for a field of `assumed`: its value, and of `cluster` the rates of its links.
   [[nodiscard]] PERFPRED_API std::string assumed_value(std::string_view field) const;

@@ -115,6 +115,10 @@ PERFPRED_C_API int perfpred_model_fit(const char* runs_agg, const char* options,
 PERFPRED_C_API int perfpred_model_save(const perfpred_model* model, const char* path);
 /* {"kind", "rows", "devices": [name], "networks": [name], "dropped": [{"key", "reason"}]} of the rows behind it. */
 PERFPRED_C_API int perfpred_model_info(const perfpred_model* model, char* buffer, size_t capacity, size_t* needed);
+/* {"devices": [name]}: the GPUs of its catalogue that compute in a precision ("bf16"; NULL: that of its rows, else
+ * "fp32") and whose memory's bandwidth is known. */
+PERFPRED_C_API int perfpred_model_gpus(const perfpred_model* model, const char* precision, char* buffer,
+                                       size_t capacity, size_t* needed);
 /* Replaces the model by that of a file (NULL: the standard model), under the same handle and with the catalogue that it
  * was loaded with. Calls that have begun see the model as it was. If it fails, the model stays as it is. Runs that the
  * handle observed and that were not saved are gone. */
@@ -202,10 +206,20 @@ PERFPRED_C_API int perfpred_predict_field(const perfpred_model* model, const per
  * perfpred_workload_create(), and the terms of the job: epochs, max_steps, startup_sec, price_per_hour, prices
  * (prices.csv, or an object of prices per hour by device, for requests without price_per_hour; that of the device must
  * be there), budget_sec, quantiles (a list such as [0.99, 0.999]), train_tokens, lengths (of the texts of an epoch: a
- * list, a file with one a line, or "mean=600,p95=1800,max=4096"), group_by_length, reserved_by_others (bytes),
- * fit_advice (false leaves out the advice and the largest batch, which take most of the time). */
+ * list, a file with one a line, or "mean=600,p95=1800,max=4096"), group_by_length, reserved_by_others (bytes, or
+ * "2GiB"), fit_advice (false leaves out the advice and the largest batch, which take most of the time). */
 PERFPRED_C_API int perfpred_forecast(const perfpred_model* model, const char* request, char* buffer, size_t capacity,
                                      size_t* needed);
+
+/* What a training step of the same request holds: FLOPs, bytes and memory of the step, and parameters and FLOPs of each
+ * layer: the document of `perfpred-inspect --json --layers`; on several devices the memory of their ranks. The request
+ * may lack batch_size, which is 32 then, or that of the step file, and a device. Terms of the job change nothing. */
+PERFPRED_C_API int perfpred_inspect(const perfpred_model* model, const char* request, char* buffer, size_t capacity,
+                                    size_t* needed);
+/* The networks that are known by name: {"networks": [{"name", "hub", "params", "input", "classes"}]}. word: NULL for
+ * all; else those whose name has it, there or on the Hugging Face Hub, letters and digits compared alone, and the one
+ * that it means. */
+PERFPRED_C_API int perfpred_networks(const char* word, char* buffer, size_t capacity, size_t* needed);
 
 /* How to spread a transformer's training over several devices, ranked: the document of `perfpred-layouts --json`.
  * request: as for perfpred_forecast(), with batch_size that of an update over all devices; gpus (how many devices),
@@ -220,12 +234,12 @@ PERFPRED_C_API int perfpred_layouts(const perfpred_model* model, const char* req
  * there is none}. */
 PERFPRED_C_API int perfpred_answer_text(const char* answers, char* buffer, size_t capacity, size_t* needed);
 /* Every field that a request may have: {"fields": [{"name", "of": "workload" | "network" | "job", "type", "words",
- * "default", "meaning", "sweeps"}]}. type: text, word (one of `words`), integer (or one of `words`, if there are any),
- * number, flag, shape (3x224x224, or a list), seconds (3600, or "1:00:00"), path, numbers (one or a list), lengths,
- * prices.
- * perfpred_predict_columns() takes the integers without words and the flags of a workload. default: where neither the
- * request nor rows of the model say; null where it depends on other fields, or nothing is given then. sweeps: whether
- * several values are several jobs. */
+ * "other_words", "default", "meaning", "sweeps"}]}. type: text, word (one of `words`), integer (or one of `words`, if
+ * there are any), number, flag, shape (3x224x224, or a list), seconds (3600, or "1:00:00"), bytes (a number, or
+ * "2GiB"), path, numbers (one or a list), lengths, prices. other_words: {"adamw_torch": "adamw"}, of words that stand
+ * for others, whatever their case; null where there are none. perfpred_predict_columns() takes the integers without
+ * words and the flags of a workload. default: where neither the request nor rows of the model say; null where it
+ * depends on other fields, or nothing is given then. sweeps: whether several values are several jobs. */
 PERFPRED_C_API int perfpred_fields(char* buffer, size_t capacity, size_t* needed);
 
 /* ---- The time of a training step ---- */

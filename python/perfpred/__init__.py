@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from perfpred._answers import Answer, Answers, Plan
+from perfpred._inspection import Inspection, Layer
 from perfpred._library import Error, InputError, ModelError, library
 from perfpred._model import (
     Model,
@@ -20,8 +21,10 @@ from perfpred._model import (
     aggregate,
     devices,
     fit,
+    inspect,
     layouts,
     load,
+    networks,
     observe,
     plan,
     predict,
@@ -50,6 +53,8 @@ __all__ = [
     "CaptureError",
     "Error",
     "InputError",
+    "Inspection",
+    "Layer",
     "MeasureError",
     "Model",
     "ModelError",
@@ -62,9 +67,11 @@ __all__ = [
     "combine",
     "devices",
     "fit",
+    "inspect",
     "layouts",
     "load",
     "measure",
+    "networks",
     "observe",
     "plan",
     "predict",

@@ -2,11 +2,12 @@
 """What a model answers, as objects that print well."""
 
 import dataclasses
+import html
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional, Union, overload
 
-from perfpred._library import text_of
+from perfpred._library import InputError, shown, text_of
 from perfpred._values import Quantiles, duration, table
 
 __all__ = ["Answer", "Answers", "Plan"]
@@ -59,6 +60,10 @@ class Answer:
     """What the answer does not hold, a line each."""
     batches_per_step: int
     """Whose gradients one update uses."""
+    params: Optional[int]
+    """That are trained."""
+    flops: Optional[float]
+    """Of a step, forward, backward and update; on several devices of a replica's."""
     step_sec: Quantiles
     """Seconds of one training step."""
     time_sec: Optional[Quantiles]
@@ -131,13 +136,38 @@ class Answer:
             attributes = {**dict.fromkeys(named), **attributes}
         return cls(**attributes, _document=document, _fields=fields or {})
 
+    @property
+    def network(self) -> Optional[str]:
+        """Its name; None where there is no answer."""
+        return self._field("network")
+
+    @property
+    def device(self) -> Optional[str]:
+        return self._field("device")
+
+    @property
+    def batch_size(self) -> Optional[int]:
+        """Samples a step."""
+        size = self._field("batch_size")
+        return None if size is None else int(size)
+
+    def _field(self, name: str) -> Optional[str]:
+        return None if self.error else _fields_of(self.key)[name]
+
     def to_dict(self) -> dict[str, Any]:
         """The document of `perfpred-predict --json`."""
         return self._document
 
     def row(self) -> dict[str, Any]:
-        """The answer without lists, one value a name: `time_sec_p50`. A sweep's fields come first."""
-        flat: dict[str, Any] = dict(self._fields)
+        """The answer without lists, one value a name: `time_sec_p50`. A sweep's fields come first, then network, device and
+        batch_size."""
+        job = {
+            name: getattr(self, name) for name in ("network", "device", "batch_size")
+        }
+        flat: dict[str, Any] = {
+            **self._fields,
+            **{n: v for n, v in job.items() if n not in self._fields},
+        }
         for name, value in self._document.items():
             if _is_quantiles(value):
                 flat.update(
@@ -158,6 +188,18 @@ class Answer:
     def __repr__(self) -> str:
         """What `perfpred-predict` prints."""
         return f"no answer: {self.error}" if self.error else _shown(self._document)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the same with the workload as a headline."""
+        if self.error:
+            return f"<p>{html.escape(repr(self))}</p>"
+        head, _, text = repr(self).partition("\n")
+        fields = [
+            f"<b>{name}</b> {html.escape(value)}"
+            for name, value in _fields_of(head).items()
+            if value
+        ]
+        return f"<p>{', '.join(fields)}</p><pre>{html.escape(text)}</pre>"
 
 
 def _shown(document: dict[str, Any]) -> str:
@@ -189,6 +231,27 @@ class Answers(Sequence[Answer]):
     def __iter__(self) -> Iterator[Answer]:
         return iter(self._answers)
 
+    def best(self, by: str = "time") -> Answer:
+        """The answer with the least of a quantity, of those that may fit: the first of several.
+
+        by: "time" (of the job; where no epoch is known, of a sample), "price" (of the job), or "memory" (its upper
+        bound). Raises InputError for another word, and if no answer has the quantity.
+        """
+        if by not in _QUANTITIES:
+            raise InputError(f"by {shown(by)} is not one of {', '.join(_QUANTITIES)}")
+        quantity = _QUANTITIES[by]
+        able = [one for one in self if not one.error and one.verdict != "does_not_fit"]
+        if by == "time" and any(one.total_sec is None for one in able):
+            quantity = _sec_of_a_sample
+        known = [
+            (value, i)
+            for i, value in enumerate(map(quantity, able))
+            if value is not None
+        ]
+        if not known:
+            raise InputError(f"no answer that fits has a {by}")
+        return able[min(known)[1]]
+
     def to_dict(self) -> list[dict[str, Any]]:
         return [answer.to_dict() for answer in self]
 
@@ -198,9 +261,72 @@ class Answers(Sequence[Answer]):
 
     def __repr__(self) -> str:
         """The table that `perfpred-predict --sweep` prints."""
-        fields = list(self._answers[0]._fields) if self._answers else []
-        values = [[str(one._fields[name]) for name in fields] for one in self]
+        fields, values = self._asked()
         return _shown({"fields": fields, "values": values, "answers": self.to_dict()})
+
+    def _asked(self) -> tuple[list[str], list[list[str]]]:
+        """The swept fields, and their values of each answer."""
+        fields = list(self._answers[0]._fields) if self._answers else []
+        return fields, [[str(one._fields[name]) for name in fields] for one in self]
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a table, with what is unknown left empty, and an error across its row."""
+        fields, values = self._asked()
+        columns = {name: [text(one) for one in self] for name, text in _COLUMNS.items()}
+        columns = {name: texts for name, texts in columns.items() if any(texts)}
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in (*fields, *columns))
+        rows = []
+        for i, answer in enumerate(self):
+            cells = [f"<td>{html.escape(value)}</td>" for value in values[i]]
+            if answer.error:
+                width = max(len(columns), 1)
+                cells.append(
+                    f'<td colspan="{width}" style="text-align: left">{html.escape(answer.error)}</td>'
+                )
+            else:
+                cells += [
+                    f"<td>{html.escape(texts[i])}</td>" for texts in columns.values()
+                ]
+            rows.append(f"<tr>{''.join(cells)}</tr>")
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _sec_of_a_sample(answer: Answer) -> float:
+    return 1 / answer.images_per_sec.p50
+
+
+_QUANTITIES: dict[str, Callable[[Answer], Optional[float]]] = {
+    "time": lambda answer: answer.total_sec and answer.total_sec.p50,
+    "price": lambda answer: answer.price and answer.price.p50,
+    "memory": lambda answer: (
+        float(answer.memory["device"]["upper"]) if answer.memory else None
+    ),
+}
+
+
+def _median(quantiles: Optional[Quantiles]) -> str:
+    return "" if quantiles is None else f"{quantiles.p50:.4g}"
+
+
+# What a notebook shows of answers, by heading; empty for answers that have it not.
+_COLUMNS: dict[str, Callable[[Answer], str]] = {
+    "step s": lambda answer: _median(answer.step_sec),
+    "90 %": lambda answer: (
+        ""
+        if answer.error
+        else f"{answer.step_sec.p05:.4g} .. {answer.step_sec.p95:.4g}"
+    ),
+    "samples/s": lambda answer: _median(answer.images_per_sec),
+    "tokens/s": lambda answer: _median(answer.tokens_per_sec),
+    "memory GB": lambda answer: (
+        f"{answer.memory_bytes / 1e9:.2f}" if answer.memory_bytes else ""
+    ),
+    "verdict": lambda answer: (answer.verdict or "").replace("_", " "),
+    "total": lambda answer: duration(answer.total_sec.p50) if answer.total_sec else "",
+    "price": lambda answer: _median(answer.price),
+    "rests on": lambda answer: answer.provenance or "",
+    "outside": lambda answer: answer.reason or "",
+}
 
 
 def _fields_of(key: str) -> dict[str, str]:

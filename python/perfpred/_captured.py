@@ -10,13 +10,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Callable, Optional
 
 from perfpred._library import InputError
+from perfpred._values import word_of
 
 _HALVES = {"bf16": "bfloat16", "fp16": "float16"}
-_SPELLINGS = {
-    "bfloat16": "bf16",
-    "float32": "fp32",
-    **dict.fromkeys(("amp", "mixed", "half", "float16"), "fp16"),
-}
 _OPTIMIZERS = {
     "adam": "Adam",
     "adamw": "AdamW",
@@ -39,14 +35,15 @@ def _made_optimizer(optimizer: Any, parameters: Any) -> Any:
 
     if isinstance(optimizer, torch.optim.Optimizer):
         return optimizer
-    name = _OPTIMIZERS.get(optimizer)
+    if isinstance(optimizer, type) and issubclass(optimizer, torch.optim.Optimizer):
+        return optimizer(parameters, lr=1e-3)
+    word = word_of("optimizer", optimizer) if isinstance(optimizer, str) else ""
+    name = _OPTIMIZERS.get(word)
     if name is None:
         raise InputError(
             f"optimizer {optimizer!r} is none of {', '.join(_OPTIMIZERS)}, nor an optimizer of torch.optim"
         )
-    return getattr(torch.optim, name)(
-        parameters, lr=1e-3, **_ARGUMENTS.get(optimizer, {})
-    )
+    return getattr(torch.optim, name)(parameters, lr=1e-3, **_ARGUMENTS.get(word, {}))
 
 
 @contextlib.contextmanager
@@ -224,7 +221,7 @@ def captured_step(
     size = _batch_of(example)
     if size is None:
         raise InputError("example: no tensor with a batch as its first size")
-    precision = _SPELLINGS.get(precision or "", precision)
+    precision = None if precision is None else word_of("precision", precision)
     size = max(size, 2)  # a batch of 1 executes fewer operators
     trained = [one for one in module.parameters() if one.requires_grad]
     if not trained:

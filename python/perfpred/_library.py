@@ -34,6 +34,9 @@ class ModelError(Error):
     """A file is no model, or one of another version of perfpred."""
 
 
+for _error in (Error, InputError, ModelError):
+    _error.__module__ = "perfpred"  # as users name them
+
 _ERRORS = {"InputError": InputError, "ModelError": ModelError}
 
 _pointer, _text, _size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
@@ -56,6 +59,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "model_reload": (_pointer, _text),
     "model_save": (_pointer, _text),
     "model_info": (_pointer, *_as_text),
+    "model_gpus": (_pointer, _text, *_as_text),
     "model_observe": (_pointer, _text, *_as_text),
     "observe_file": (_text, _text, _text, _pointer, *_as_text),
     "model_measure_cpu": (_pointer,),
@@ -73,6 +77,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "job_error": (_size, *_as_text),
     "fields": _as_text,
     "forecast": (_pointer, _text, *_as_text),
+    "inspect": (_pointer, _text, *_as_text),
+    "networks": (_text, *_as_text),
     "layouts": (_pointer, _text, *_as_text),
     "answer_text": (_text, *_as_text),
     "samples_create": (ctypes.c_double, _out),

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
+    Literal,
     Optional,
     Union,
     overload,
@@ -18,6 +19,7 @@ from typing import (
 
 from perfpred._answers import Answer, Answers, Plan
 from perfpred._fields import NUMBERS
+from perfpred._inspection import Inspection
 from perfpred._library import (
     Handle,
     InputError,
@@ -37,14 +39,14 @@ from perfpred._tables import (
     texts_of,
     with_rows,
 )
-from perfpred._values import combinations, encoded_json
+from perfpred._values import combinations, encoded_json, plain
 
 if TYPE_CHECKING:
     import numpy
     import pandas
     from typing_extensions import Unpack
 
-    from perfpred._fields import Job, SharedFields, Sweep
+    from perfpred._fields import Job, SharedFields, Span, Sweep, SweepOnAll
     from perfpred._options import Kind, Label, Network, PlanOptions
 
 __all__ = [
@@ -54,8 +56,10 @@ __all__ = [
     "aggregate",
     "devices",
     "fit",
+    "inspect",
     "layouts",
     "load",
+    "networks",
     "observe",
     "plan",
     "predict",
@@ -127,8 +131,8 @@ def _network_fields(
         if not os.path.exists(text):
             raise InputError(f"{text}: there is no such file")
         return {"step" if _is_step_file(text) else "config": text, **fields}
-    if not callable(network):  # names of a sweep
-        return {"network": network, **fields}
+    if not callable(network):  # of a sweep
+        return {**_several(network), **fields}
     _refuse_lists(fields)
     if isinstance(network, type) or not hasattr(network, "parameters"):
         name = getattr(network, "__name__", type(network).__name__)
@@ -142,6 +146,25 @@ def _network_fields(
     from perfpred._captured import captured_step
 
     return {"step": captured_step(network, example, *how), **captured}
+
+
+def _several(networks: Any) -> dict[str, Any]:
+    """The field of several networks: names, or files of one kind. Raises InputError for a mixture."""
+    given = list(networks) if isinstance(networks, Iterable) else networks
+    if not isinstance(given, list) or not any(map(_is_file, given)):
+        return {"network": given}
+    if not all(map(_is_file, given)):
+        raise InputError("files are among names of networks: predict each kind alone")
+    kinds = {_is_step_file(os.fspath(path)) for path in given}
+    if len(kinds) > 1:
+        raise InputError(
+            "step files are among files config.json: predict each kind alone"
+        )
+    return {"step" if kinds.pop() else "config": given}
+
+
+def _is_file(network: Any) -> bool:
+    return is_path(network) and os.fspath(network).endswith(".json")
 
 
 def _refuse_lists(fields: dict[str, Any]) -> None:
@@ -196,6 +219,16 @@ class Model:
         return f"<perfpred.Model {info['kind']}: {of}>"
 
     @overload
+    def predict(  # type: ignore[overload-overlap] # "all" is a text, too
+        self,
+        network: "Union[Network, Iterable[Path], None]" = None,
+        example: Any = None,
+        *,
+        device: 'Literal["all"]',
+        **fields: "Unpack[SweepOnAll]",
+    ) -> Answers: ...
+
+    @overload
     def predict(
         self,
         network: "Optional[Network]" = None,
@@ -206,7 +239,7 @@ class Model:
     @overload
     def predict(
         self,
-        network: "Union[Network, Iterable[str], None]" = None,
+        network: "Union[Network, Iterable[Path], None]" = None,
         example: Any = None,
         **fields: "Unpack[Sweep]",
     ) -> Answers: ...
@@ -220,15 +253,17 @@ class Model:
             torch.nn.Module with an `example` of its input (a tensor, a tuple or a dict of keyword arguments; a batch
             comes first), or a file of torch.export (net.pt2), which has an example. The module is not computed.
             `loss=` is a function of its output.
-        fields: of the workload: device, batch_size (samples a step), precision, optimizer, input (sizes of one sample),
-            train_images (samples an epoch), and others of docs/formats.md. Of the job: epochs, startup_sec,
-            price_per_hour, or prices of devices ({"T4": 0.35} or a prices.csv), budget_sec, quantiles ([0.99]: seconds
-            that a step and the job take no longer than with this probability), train_tokens (an epoch),
-            reserved_by_others (bytes), fit_advice (False: without advice and the largest batch, which take most of the
-            time). What is left out is that of the model's rows, else the usual one.
+        fields: of the workload: device ("all": a row for each GPU), batch_size (samples a step), precision, optimizer,
+            input (sizes of one sample), train_images (samples an epoch), and others of docs/formats.md. Of the job:
+            epochs, startup_sec, price_per_hour, or prices of devices ({"T4": 0.35} or a prices.csv), budget_sec (3600,
+            "1:00:00" or a timedelta), quantiles ([0.99]: seconds that a step and the job take no longer than with this
+            probability), train_tokens (an epoch), reserved_by_others (bytes, or "2GiB"), fit_advice (False: without
+            advice and the largest batch, which take most of the time). What is left out is that of the model's rows,
+            else the usual one.
 
         Raises InputError for a field or value that is wrong; of a sweep, if no combination has an answer.
         """
+        fields = self._with_gpus(fields)
         names, rows = combinations(_network_fields(network, example, fields))
         if not names:
             return Answer._of(self._forecast(next(rows)))
@@ -250,6 +285,39 @@ class Model:
                 refused[0],
             )
         return Answers(answers)
+
+    def _with_gpus(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """The fields with the GPUs that compute in the precision, or in one of several, in place of all."""
+        if not isinstance(fields.get("device"), str) or fields["device"] != "all":
+            return fields
+        asked = fields.get("precision")
+        names: dict[str, None] = {}
+        for precision in asked if isinstance(asked, (list, tuple)) else [asked]:
+            text = None if precision is None else encoded(plain(precision))
+            found = json_of("model_gpus", self._handle.value, text)["devices"]
+            names.update(dict.fromkeys(found))
+        return {**fields, "device": list(names)}
+
+    def inspect(
+        self,
+        network: "Optional[Network]" = None,
+        example: Any = None,
+        **fields: "Unpack[Job]",
+    ) -> Inspection:
+        """FLOPs, parameters, bytes and memory of a training step, and of each layer.
+
+        network, example, fields: as those of predict(), of one job. A device is not needed, and batch_size is 32 where
+        it is not given, or that of the step file. Nothing but the step is looked at: epochs, prices and the like
+        change nothing.
+
+        Raises InputError for a field or value that is wrong.
+        """
+        asked = _network_fields(network, example, dict(fields))
+        names, rows = combinations(asked)
+        if names:
+            raise InputError(f"{names[0]} is a list, but a step has one: inspect each")
+        document = json_of("inspect", self._handle.value, encoded_json(next(rows)))
+        return Inspection._of(document)
 
     def _forecast(self, fields: dict[str, Any]) -> dict[str, Any]:
         document: dict[str, Any] = json_of(
@@ -520,6 +588,17 @@ def load(
 
 
 @overload
+def predict(  # type: ignore[overload-overlap] # "all" is a text, too
+    network: "Union[Network, Iterable[Path], None]" = None,
+    example: Any = None,
+    *,
+    model: Union[Model, Path, None] = None,
+    device: 'Literal["all"]',
+    **fields: "Unpack[SweepOnAll]",
+) -> Answers: ...
+
+
+@overload
 def predict(
     network: "Optional[Network]" = None,
     example: Any = None,
@@ -531,7 +610,7 @@ def predict(
 
 @overload
 def predict(
-    network: "Union[Network, Iterable[str], None]" = None,
+    network: "Union[Network, Iterable[Path], None]" = None,
     example: Any = None,
     *,
     model: Union[Model, Path, None] = None,
@@ -551,10 +630,45 @@ def predict(
     >>> perfpred.predict("resnet50", device="A100-80GB-PCIe", batch_size=[32, 64], precision="bf16")  # doctest: +SKIP
     """
     asked = _network_fields(network, example, fields)
-    if "step" in asked:
-        add_graphs(asked["step"])  # the model may have rows of it
+    _add_steps(asked)
     answer: Union[Answer, Answers] = _model(model).predict(**asked)
     return answer
+
+
+def inspect(
+    network: "Optional[Network]" = None,
+    example: Any = None,
+    *,
+    model: Union[Model, Path, None] = None,
+    **fields: "Unpack[Job]",
+) -> Inspection:
+    """Model.inspect() of a model or its file; default: the standard model.
+
+    >>> print(perfpred.inspect("resnet50", batch_size=32))  # doctest: +SKIP
+    >>> perfpred.inspect(my_module, torch.zeros(32, 3, 224, 224)).forward_flops  # doctest: +SKIP
+    """
+    asked = _network_fields(network, example, dict(fields))
+    _add_steps(asked)
+    found: Inspection = _model(model).inspect(**asked)
+    return found
+
+
+def _add_steps(fields: dict[str, Any]) -> None:
+    """Makes step files known: a model that is loaded next may have rows of them."""
+    step = fields.get("step")
+    for path in step if isinstance(step, (list, tuple)) else [step]:
+        if path is not None:
+            add_graphs(path)
+
+
+def networks(word: Optional[str] = None) -> list[dict[str, Any]]:
+    """The networks that are known by name, or those whose name has a word, there or on the Hugging Face Hub: name, hub (the
+    name there, or None), params, input (of one sample; None: none is usual) and classes.
+
+    Raises InputError for a word that means none, with the nearest name.
+    """
+    found: list[dict[str, Any]] = json_of("networks", encoded(word))["networks"]
+    return found
 
 
 def layouts(
@@ -663,7 +777,7 @@ def aggregate(
 def plan(
     runs_agg: Table,
     *,
-    budget_sec: Union[float, str, Mapping[str, Union[float, str]]],
+    budget_sec: "Union[Span, Mapping[str, Span]]",
     epochs: Optional[int] = None,
     model: Union[Model, Path, None] = None,
     **options: "Unpack[PlanOptions]",
@@ -672,9 +786,9 @@ def plan(
 
     runs_agg: the candidates: measured rows (a runs_agg.csv), or with a model any workloads, with a column acc_mean where
         accuracy is the value; a file, a DataFrame, or a list of dictionaries. Columns id, count, epochs and value make
-        them a queue of jobs, in which equal ones stay. budget_sec: seconds of each device, a text like "12:00:00", or a
-        dictionary of these by device. epochs: of each run without a column epochs. model: predicts the times; default:
-        the measured ones. options: min_acc, value ("acc", "thr" or "value"), objective ("sum", "best", "cover-depth",
+        them a queue of jobs, in which equal ones stay. budget_sec: seconds of each device, a text like "12:00:00", a
+        timedelta, or a dictionary of these by device. epochs: of each run without a column epochs. model: predicts the
+        times; default: the measured ones. options: min_acc, value ("acc", "thr" or "value"), objective ("sum", "best", "cover-depth",
         "cover-architecture"), confidence, startup_sec, gpus, devices (names), ignore_memory (plans also what a device's
         memory does not hold), price_per_hour or prices (of devices, as those of predict()), time_limit_sec, pareto, out
         (a file), device_file.

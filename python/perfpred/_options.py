@@ -4,7 +4,7 @@
 from collections.abc import Iterable
 from typing import Any, Callable, Literal, TypedDict, Union
 
-from perfpred._fields import Prices, Whole
+from perfpred._fields import Prices, Span, Whole
 from perfpred._tables import Path
 
 __all__ = ["Kind", "Label", "Network", "PlanOptions"]
@@ -21,12 +21,12 @@ class PlanOptions(TypedDict, total=False):
     value: Literal["acc", "thr", "value"]
     objective: Literal["sum", "best", "cover-depth", "cover-architecture"]
     confidence: float
-    startup_sec: Union[float, str]
+    startup_sec: Span
     gpus: Whole
     devices: Iterable[str]
     price_per_hour: float
     prices: Prices
-    time_limit_sec: Union[float, str]
+    time_limit_sec: Span
     pareto: bool
     ignore_memory: bool
     out: Path

@@ -4,17 +4,28 @@
 import itertools
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import (
     Any,
     NamedTuple,
     Optional,
 )
 
-from perfpred._fields import LISTS, SHAPES
+from perfpred._fields import LISTS, OTHER_WORDS, SHAPES, WORDS
 from perfpred._library import InputError, encoded, shown
 
-__all__ = ["Quantiles", "combinations", "duration", "encoded_json", "plain", "table"]
+__all__ = [
+    "Quantiles",
+    "combinations",
+    "duration",
+    "encoded_json",
+    "optimizer_name",
+    "plain",
+    "table",
+    "word_of",
+]
 
 
 class Quantiles(NamedTuple):
@@ -25,10 +36,36 @@ class Quantiles(NamedTuple):
     p95: float
 
 
+def optimizer_name(value: Any) -> Any:
+    """An optimizer of torch.optim, or its class, as its name; other values as they are."""
+    kind = value if isinstance(value, type) else type(value)
+    if not any(base.__module__ == "torch.optim.optimizer" for base in kind.__mro__):
+        return value
+    defaults = getattr(value, "defaults", {})
+    if kind.__name__ == "SGD" and defaults.get("momentum"):
+        return "nesterov" if defaults["nesterov"] else "momentum"
+    return kind.__name__
+
+
+def word_of(field: str, value: Any) -> Any:
+    """The word of a field that a text of PyTorch's or of a trainer stands for; other values as they are."""
+    bare = re.sub("[^a-z0-9]|^torch[.](optim[.])?", "", str(plain(value)).lower())
+    known = {**{word: word for word in WORDS[field]}, **OTHER_WORDS[field]}
+    for text, word in known.items():
+        if re.sub("[^a-z0-9]", "", text.lower()) == bare:
+            return word
+    return value
+
+
 def plain(value: Any) -> Any:
-    """A value as JSON has it: paths as texts, scalars and arrays of NumPy as Python's own. Raises InputError for others."""
+    """A value as JSON has it: paths as texts, scalars and arrays of NumPy as Python's own, types of torch by name, and spans
+    of time in seconds. Raises InputError for others."""
     if isinstance(value, os.PathLike):
         return plain(os.fspath(value))
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
+        return str(value)
     if isinstance(value, str):
         encoded(value)
         return value
@@ -46,6 +83,9 @@ def plain(value: Any) -> Any:
 
 
 def _plain_field(name: str, value: Any) -> Any:
+    if name == "optimizer":
+        several = isinstance(value, (list, tuple))
+        value = [*map(optimizer_name, value)] if several else optimizer_name(value)
     try:
         return plain(value)
     except InputError as error:

@@ -274,7 +274,7 @@ class Rows(Loop):
         self.measured(
             batch_size=7,
             classes=9,
-            optimizer="lion",
+            optimizer="lion_32bit",
             train_images=70,
             input=(2, 4),
             env="here",

@@ -3,6 +3,7 @@
 perfpred-predict in PERFPRED_PREDICT answers are compared with its own."""
 
 import csv
+import datetime
 import doctest
 import hashlib
 import importlib
@@ -451,6 +452,164 @@ class Predictions(WithFolder):
         self.assertEqual(list(frame["batch_size"]), [32, 64])
         self.assertEqual(frame["time_sec_p50"][1], answers[1].time_sec.p50)
         self.assertEqual(len(answers[0].to_frame()), 1)
+
+    def test_all_gpus_that_compute_in_the_precision(self):
+        answers = perfpred.predict(
+            "resnet18", device="all", batch_size=8, precision="bf16", fit_advice=False
+        )
+        devices = [one.device for one in answers]
+        self.assertGreater(len(devices), 20)
+        self.assertEqual(len(devices), len(set(devices)))
+        self.assertIn("RTX 3090", devices)
+        self.assertNotIn("T4", devices)  # Turing has no bf16
+
+    def test_the_best_answer_is_of_those_that_fit(self):
+        prices = {"T4": 0.35, "L4": 0.8, "A100-80GB-PCIe": 2.5}
+        answers = perfpred.predict(
+            "resnet50",
+            device=list(prices),
+            batch_size=[64, 2048],
+            prices=prices,
+            fit_advice=False,
+        )
+        fit = [one for one in answers if one.verdict != "does_not_fit"]
+        self.assertLess(len(fit), len(answers))
+        for by, value in {
+            "time": lambda one: one.total_sec.p50,
+            "price": lambda one: one.price.p50,
+            "memory": lambda one: one.memory["device"]["upper"],
+        }.items():
+            self.assertEqual(value(answers.best(by)), min(map(value, fit)), by)
+        words = perfpred.predict(
+            "gpt2", device="L4", batch_size=[1, 8], input=128, fit_advice=False
+        )
+        self.assertEqual(words.best().batch_size, 8)  # the most samples a second
+        for by, why in {"price": "has a price", "colour": "is not one of"}.items():
+            with self.assertRaisesRegex(perfpred.InputError, why):
+                words.best(by)
+
+    def test_an_answer_says_what_it_is_of(self):
+        with self.assertLogs("perfpred"):
+            answers = perfpred.predict(
+                "ResNet-18", device=["t4", "no such"], batch_size=8, fit_advice=False
+            )
+        first = answers[0]
+        self.assertEqual(
+            (first.network, first.device, first.batch_size), ("resnet18", "T4", 8)
+        )
+        self.assertEqual(first.params, 11_689_512)  # torchvision's
+        row = first.row()
+        self.assertEqual((row["network"], row["device"]), ("resnet18", "t4"))
+        self.assertEqual(row["flops"], first.flops)
+        self.assertIsNone(answers[1].network)
+        self.assertEqual(answers[1].row()["device"], "no such")
+
+    def test_notebooks_show_tables(self):
+        with self.assertLogs("perfpred"):
+            answers = perfpred.predict(
+                "resnet18", device=["T4", "<no such>"], batch_size=8, fit_advice=False
+            )
+        page = answers._repr_html_()
+        self.assertEqual(page.count("<tr>"), 3)
+        self.assertIn("<th>device</th><th>step s</th>", page)
+        self.assertNotIn("<no such>", page)
+        width = page.partition("<tbody>")[0].count("<th>") - 1
+        self.assertIn(f'<td colspan="{width}"', page)
+        self.assertNotIn("tokens/s", page)  # of no answer
+        one = answers[0]._repr_html_()
+        self.assertIn("<b>network</b> resnet18, ", one)
+        self.assertIn("where the time goes", one)
+        self.assertIn("no answer: device", answers[1]._repr_html_())
+
+    def test_what_pytorch_people_write(self):
+        def key(**fields):
+            fields = {"device": "RTX 3090", "batch_size": 2, "input": 64, **fields}
+            return perfpred.predict("gpt2", fit_advice=False, **fields).key
+
+        self.assertIn(";optimizer=adamw;", key(optimizer="AdamW"))
+        self.assertIn(";optimizer=adamw;", key(optimizer="adamw_torch"))
+        self.assertIn(";precision=bf16;", key(precision="bfloat16"))
+        self.assertIn(";checkpoint=all", key(checkpoint=True))
+        self.assertEqual(key(checkpoint=False), key())
+        job = {"device": "T4", "batch_size": 8}
+        self.assertEqual(
+            perfpred.predict("resnet18", reserved_by_others="1.5GB", **job).verdict,
+            perfpred.predict(
+                "resnet18", reserved_by_others=1_500_000_000, **job
+            ).verdict,
+        )
+        self.assertEqual(
+            perfpred.predict(
+                "resnet18", budget_sec=datetime.timedelta(hours=2), **job
+            ).epochs_in_budget,
+            perfpred.predict("resnet18", budget_sec="2:00:00", **job).epochs_in_budget,
+        )
+        if torch is None:
+            return
+        self.assertIn(";precision=bf16;", key(precision=torch.bfloat16))
+        self.assertIn(";optimizer=adamw;", key(optimizer=torch.optim.AdamW))
+        weight = [torch.nn.Parameter(torch.zeros(2))]
+        for made, word in {
+            torch.optim.Adam(weight): "adam",
+            torch.optim.SGD(weight, lr=1): "sgd",
+            torch.optim.SGD(weight, lr=1, momentum=0.9): "momentum",
+            torch.optim.SGD(weight, lr=1, momentum=0.9, nesterov=True): "nesterov",
+        }.items():
+            self.assertIn(f";optimizer={word};", key(optimizer=made))
+        swept = perfpred.predict(
+            "gpt2",
+            device="RTX 3090",
+            batch_size=2,
+            input=64,
+            optimizer=[torch.optim.SGD, "AdamW"],
+            precision=[torch.float32, torch.bfloat16],
+            fit_advice=False,
+        )
+        self.assertEqual(len(swept), 4)
+        self.assertIn(";optimizer=adamw;precision=bf16;", swept[3].key)
+        net, example = torch.nn.Linear(8, 8), torch.zeros(4, 8)
+        same = [
+            perfpred.predict(
+                net, example, device="L4", precision=precision, optimizer=optimizer
+            ).key
+            for precision, optimizer in (
+                (torch.bfloat16, torch.optim.AdamW),
+                ("bf16", "adamw_torch"),
+                ("bf16-mixed", "adamw"),
+            )
+        ]
+        self.assertEqual(len(set(same)), 1)
+
+    def test_a_name_of_other_software_is_told_the_right_one(self):
+        for other, name in {
+            "gpu": "device",
+            "dtype": "precision",
+            "bs": "batch_size",
+            "seq_len": "input",
+            "steps": "train_images",
+            "num_train_epochs": "epochs",
+        }.items():
+            with self.assertRaisesRegex(
+                perfpred.InputError, f'"{other}" is not known: it is {name}'
+            ):
+                perfpred.predict("gpt2", device="T4", **{other: 8})
+
+    @unittest.skipIf(torch is None, "torch is not there")
+    def test_several_step_files(self):
+        paths = []
+        for width in (8, 16):
+            paths.append(self.path(f"of{width}.json"))
+            net = torch.nn.Linear(width, 4)
+            with perfpred.capture(paths[-1], batch_size=2):
+                loss = net(torch.zeros(2, width)).sum()
+                loss.backward()
+                torch.optim.SGD(net.parameters(), lr=1).step()
+        swept = perfpred.predict(step=paths, device="T4", fit_advice=False)
+        self.assertEqual([one.params for one in swept], [4 * 9, 4 * 17])
+        again = perfpred.predict(paths, device="T4", fit_advice=False)
+        self.assertEqual([one.key for one in again], [one.key for one in swept])
+        with self.assertRaisesRegex(perfpred.InputError, "files are among names"):
+            perfpred.predict(["resnet18", paths[0]], device="T4")
 
     def test_a_shape_is_one_value(self):
         answer = perfpred.predict(

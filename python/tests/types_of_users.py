@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What mypy --strict says of programs that use perfpred: a comment `type: ignore` stands where it must find an error."""
 
+from datetime import timedelta
 from typing import Any, Optional
 
 from typing_extensions import assert_type
@@ -29,10 +30,36 @@ def answers(module: perfpred.Model) -> None:
     assert_type(
         module.predict(depth=3, base_filters=32, batch_size=64), perfpred.Answer
     )
+    assert_type(
+        perfpred.predict("resnet50", device="all", batch_size=8, precision="bf16"),
+        perfpred.Answers,
+    )
+    assert_type(perfpred.predict(["a.json", "b.json"], device="T4"), perfpred.Answers)
+    perfpred.predict(
+        "gpt2",
+        device="T4",
+        batch_size=8,
+        optimizer="AdamW",
+        precision="bfloat16",
+        checkpoint=True,
+        reserved_by_others="1.5GB",
+        budget_sec=timedelta(hours=1),
+    )
+    perfpred.predict("gpt2", device="T4", precision=["bf16", "fp32"], batch_size=8)
+    perfpred.predict("gpt2", device="T4", precision="bf61")  # type: ignore[arg-type]
+    perfpred.predict("gpt2", device="T4", weights=["nf4", "nf5"])  # type: ignore[list-item]
     perfpred.predict("resnet50", device="T4", batchsize=3)  # type: ignore[call-overload]
     perfpred.predict("resnet50", device="T4", batch_size="many")  # type: ignore[arg-type]
     module.predict_many({"batch_size": [8, 16]}, colour="red")  # type: ignore[call-overload]
     perfpred.predicted("resnet50")  # type: ignore[attr-defined]
+
+
+def steps() -> None:
+    found = perfpred.inspect("resnet50", batch_size=8, optimizer="adamw")
+    assert_type(found, perfpred.Inspection)
+    assert_type(found.layers["layer1"], perfpred.Layer)
+    assert_type(perfpred.networks("llama"), list[dict[str, Any]])
+    perfpred.inspect("resnet50", batchsize=8)  # type: ignore[call-arg]
 
 
 def models() -> None:

@@ -11,6 +11,7 @@
 #include "answer/text_job.h"
 #include "network/zoo/zoo.h"
 #include "step/epoch_steps.h"
+#include "step/kept_steps.h"
 #include "step/parts_needed.h"
 #include "step/program.h"
 #include "workload/workload_columns.h"
@@ -70,6 +71,18 @@ std::vector<std::string> what_is_left_out(const Answer& answer) {
   else
     lines.emplace_back("buffers of the collectives' library, which the upper bound alone has");
   return lines;
+}
+
+/// The work of a replica's step, and what it trains; nothing where the step is not known.
+void add_work(Answer& answer, const DeviceCatalogue& devices) {
+  Workload eager = answer.workload;
+  if (!Program(eager.network).has_step()) return;
+  eager.compiled = false;
+  eager.software = Software::pytorch;
+  const DeviceKind kind = devices.resolve(eager.device).kind(eager.threads.has_value());
+  const std::shared_ptr<const ExecutedStep> step = executed_step(on_one_device(eager), kind);
+  answer.params = step->graph().params();
+  answer.flops = step->graph().totals().flops;
 }
 
 }  // namespace
@@ -161,6 +174,7 @@ Answer answer(const TimeRegressor& model, const Workload& asked, const AnswerTer
   answer.assumed = assumed_fields(workload, terms.unstated, answer.forecast.prediction.provenance);
   answer.left_out = what_is_left_out(answer);
   answer.batches = Program(workload.network).batches(workload);
+  add_work(answer, model.devices());
   if (!given.job.price_per_hour && price != prices.end()) answer.currency = price->second.currency;
   if (given.advises) answer.advice = advice(model, workload, terms, answer.forecast, prices);
   return answer;

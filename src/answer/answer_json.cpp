@@ -269,6 +269,8 @@ nlohmann::json to_json(const Answer& answer) {
                          {"assumed", assumed},
                          {"left_out", answer.left_out},
                          {"batches_per_step", answer.batches},
+                         {"params", or_null(answer.params)},
+                         {"flops", or_null(answer.flops)},
                          {"time_sec", to_json(job.prediction.time_sec)},
                          {"images_per_sec", to_json(job.images_per_sec)},
                          {"total_sec", to_json(job.total_sec)},

@@ -34,8 +34,10 @@
 #include "tools/aggregate_answer.h"
 #include "tools/answer_text.h"
 #include "tools/device_json.h"
+#include "tools/inspection.h"
 #include "tools/json_request.h"
 #include "tools/kept_cpu.h"
+#include "tools/network_list.h"
 #include "workload/workload_columns.h"
 
 using namespace perfpred;
@@ -567,6 +569,18 @@ int perfpred_observe_file(const char* path, const char* runs, const char* out, c
   });
 }
 
+int perfpred_model_gpus(const perfpred_model* model, const char* precision, char* buffer, size_t capacity,
+                        size_t* needed) {
+  return guarded([&] {
+    const auto asked = models().get(model);
+    const auto requests = asked->requests();
+    const std::vector<std::string> names = asked->ask([&](const TimeRegressor& regressor) {
+      return requests->all_gpus(precision == nullptr ? regressor.example().precision : parse_precision(precision));
+    });
+    give_text(dumped(nlohmann::json{{"devices", names}}, indent), buffer, capacity, needed);
+  });
+}
+
 int perfpred_model_reload(perfpred_model* model, const char* path) {
   return guarded([&] {
     const auto before = models().get(model);
@@ -696,6 +710,27 @@ int perfpred_forecast(const perfpred_model* model, const char* request, char* bu
     nlohmann::json document = to_json(answer);
     echo_id(document, fields);
     give_text(dumped(document, indent), buffer, capacity, needed);
+  });
+}
+
+int perfpred_inspect(const perfpred_model* model, const char* request, char* buffer, size_t capacity, size_t* needed) {
+  return guarded([&] {
+    const auto asked = models().get(model);
+    const auto requests = asked->requests();
+    const nlohmann::json fields = parse_request(given(request, "request"));
+    const AskedJob job = asked->ask([&](const TimeRegressor&) { return read_inspection(*requests, fields); });
+    note(job.notes);
+    asked->rate_cpu_for(job.workload);
+    const nlohmann::json document =
+        asked->ask([&](const TimeRegressor& regressor) { return inspection(job.workload, regressor.devices()); });
+    give_text(dumped(document, indent), buffer, capacity, needed);
+  });
+}
+
+int perfpred_networks(const char* word, char* buffer, size_t capacity, size_t* needed) {
+  return guarded([&] {
+    const std::vector<ListedNetwork> networks = list_networks(word == nullptr ? "" : word);
+    give_text(dumped(to_json(networks), indent), buffer, capacity, needed);
   });
 }
 

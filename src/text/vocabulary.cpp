@@ -12,6 +12,7 @@
 
 #include "text/enum_names.h"
 #include "text/nearest_name.h"
+#include "text/other_words.h"
 #include "text/parse.h"
 
 namespace perfpred {
@@ -20,22 +21,39 @@ namespace {
 // In the order of the enum, whose last name is a word of the language.
 constexpr std::array<std::string_view, 7> precisions = {"fp32", "tf32", "bf16", "fp16", "fp64", "unknown", "default"};
 
-/// Other words for them, as bare() spells them: of PyTorch's types, NumPy's, and of options of trainers.
+/// Of PyTorch's types, NumPy's, and of options of trainers.
 constexpr std::array<std::pair<std::string_view, Precision>, 15> precision_words = {{{"amp", Precision::fp16},
                                                                                      {"mixed", Precision::fp16},
                                                                                      {"half", Precision::fp16},
                                                                                      {"float16", Precision::fp16},
-                                                                                     {"ampfp16", Precision::fp16},
-                                                                                     {"16mixed", Precision::fp16},
+                                                                                     {"amp_fp16", Precision::fp16},
+                                                                                     {"16-mixed", Precision::fp16},
                                                                                      {"bfloat16", Precision::bf16},
-                                                                                     {"ampbf16", Precision::bf16},
-                                                                                     {"bf16mixed", Precision::bf16},
+                                                                                     {"amp_bf16", Precision::bf16},
+                                                                                     {"bf16-mixed", Precision::bf16},
                                                                                      {"float32", Precision::fp32},
                                                                                      {"single", Precision::fp32},
                                                                                      {"float", Precision::fp32},
                                                                                      {"tensorfloat32", Precision::tf32},
                                                                                      {"float64", Precision::fp64},
                                                                                      {"double", Precision::fp64}}};
+
+/// Of PyTorch's classes, and of the option `optim` of transformers' TrainingArguments.
+constexpr std::array<std::pair<std::string_view, Optimizer>, 14> optimizer_words = {
+    {{"SGD", Optimizer::sgd},
+     {"Adam", Optimizer::adam},
+     {"AdamW", Optimizer::adamw},
+     {"Adagrad", Optimizer::adagrad},
+     {"Adadelta", Optimizer::adadelta},
+     {"RMSprop", Optimizer::rmsprop},
+     {"Adafactor", Optimizer::adafactor},
+     {"Muon", Optimizer::muon},
+     {"adamw_torch", Optimizer::adamw},
+     {"adamw_torch_fused", Optimizer::adamw},
+     {"adamw_8bit", Optimizer::adamw8bit},
+     {"adamw_bnb_8bit", Optimizer::adamw8bit},
+     {"paged_adamw_8bit", Optimizer::paged_adamw8bit},
+     {"lion_32bit", Optimizer::lion}}};
 
 template <class Enum, std::size_t n>
 Enum parse(const std::array<std::string_view, n>& names, std::string_view what, std::string_view text) {
@@ -46,7 +64,26 @@ Enum parse(const std::array<std::string_view, n>& names, std::string_view what, 
   return static_cast<Enum>(found - names.begin());
 }
 
+/// A word of a vocabulary as it stands there, else by its letters and digits, or another word for it.
+/// @param prefix  of PyTorch's modules, which a text may have
+template <class Enum, std::size_t n>
+Enum parse_loosely(const std::array<std::string_view, n>& names, OtherWords<Enum> others, std::string_view prefix,
+                   std::string_view what, std::string_view text) {
+  if (std::find(names.begin(), names.end(), text) != names.end()) return parse<Enum>(names, what, text);
+  std::string word = bare(text);
+  if (word.starts_with(prefix)) word.erase(0, prefix.size());
+  const auto other =
+      std::find_if(others.begin(), others.end(), [&](const auto& known) { return bare(known.first) == word; });
+  if (other != others.end()) return other->second;
+  const auto name =
+      std::find_if(names.begin(), names.end(), [&](std::string_view known) { return bare(known) == word; });
+  return parse<Enum>(names, what, name != names.end() ? *name : text);
+}
+
 }  // namespace
+
+OtherWords<Precision> other_precisions() { return precision_words; }
+OtherWords<Optimizer> other_optimizers() { return optimizer_words; }
 
 std::string_view to_string(Precision precision) { return precisions.at(static_cast<std::size_t>(precision)); }
 std::string_view to_string(Optimizer optimizer) { return enumerator_name_of<Optimizer::momentum>(optimizer); }
@@ -63,16 +100,10 @@ std::string_view to_string(Phase phase) { return enumerator_name_of<Phase::optim
 std::string_view to_string(Bound bound) { return enumerator_name_of<Bound::data>(bound); }
 
 Precision parse_precision(std::string_view text) {
-  std::string word = bare(text);
-  if (word.starts_with("torch")) word.erase(0, std::string_view("torch").size());
-  const auto found = std::find_if(precision_words.begin(), precision_words.end(),
-                                  [&word](const auto& known) { return known.first == word; });
-  if (found != precision_words.end()) return found->second;
-  const bool is_name = std::find(precisions.begin(), precisions.end(), word) != precisions.end();
-  return parse<Precision>(precisions, "precision", is_name ? word : text);
+  return parse_loosely(precisions, other_precisions(), "torch", "precision", text);
 }
 Optimizer parse_optimizer(std::string_view text) {
-  return parse<Optimizer>(enumerator_names<Optimizer::momentum>, "optimizer", text);
+  return parse_loosely(enumerator_names<Optimizer::momentum>, other_optimizers(), "torchoptim", "optimizer", text);
 }
 OptimizerImpl parse_optimizer_impl(std::string_view text) {
   return parse<OptimizerImpl>(enumerator_names<OptimizerImpl::foreach>, "optimizer_impl", text);

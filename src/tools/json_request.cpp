@@ -12,8 +12,10 @@
 #include <utility>
 
 #include "answer/prices.h"
+#include "text/byte_size.h"
 #include "text/enum_names.h"
 #include "text/json.h"
+#include "text/other_words.h"
 #include "text/parse.h"
 #include "workload/workload_columns.h"
 
@@ -57,9 +59,9 @@ constexpr std::array<Term, 9> job_terms = {{
      }},
     {{"group_by_length", "flag", "1: texts of alike lengths come together in a batch", "0"},
      [](AnswerTerms& t, std::string_view text, const ValuePlace& p) { t.group_by_length = parse_flag(text, p); }},
-    {{"reserved_by_others", "integer", "bytes of the device's memory that other programs hold", "0"},
+    {{"reserved_by_others", "bytes", "of the device's memory that other programs hold, as 1500MB or 2GiB", "0"},
      [](AnswerTerms& t, std::string_view text, const ValuePlace& p) {
-       t.job.reserved_by_others = parse_integer(text, p);
+       t.job.reserved_by_others = parse_byte_size(text, p);
      }},
     {{"fit_advice", "flag", "0: without advice and the largest batch, which take most of the time", "1", false},
      [](AnswerTerms& t, std::string_view text, const ValuePlace& p) { t.advises = parse_flag(text, p); }},
@@ -85,11 +87,25 @@ nlohmann::ordered_json usual_text(const WorkloadColumn& column) {
   return of_device ? nlohmann::ordered_json() : nlohmann::ordered_json(column.get(Workload()));
 }
 
+template <class Word>
+nlohmann::ordered_json words_json(OtherWords<Word> words) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const auto& [other, word] : words) json[std::string(other)] = to_string(word);
+  return json;
+}
+
+/// By other words the words that they stand for.
+nlohmann::ordered_json other_words(std::string_view field) {
+  if (field == "precision") return words_json(other_precisions());
+  return field == "optimizer" ? words_json(other_optimizers()) : nlohmann::ordered_json();
+}
+
 void add_field(nlohmann::ordered_json& fields, const char* of, const RequestField& field) {
   fields.push_back({{"name", field.name},
                     {"of", of},
                     {"type", field.type},
                     {"words", nullptr},
+                    {"other_words", nullptr},
                     {"default", field.usual.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(field.usual)},
                     {"meaning", field.meaning},
                     {"sweeps", field.sweeps}});
@@ -202,7 +218,10 @@ AskedJob read(const ModelRequests& requests, const nlohmann::json& request, cons
 
 std::string option_text(std::string_view name, const nlohmann::json& value) {
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_boolean() && is_flag(name)) return value.get<bool>() ? "1" : "0";
+  if (value.is_boolean()) {
+    if (is_flag(name)) return value.get<bool>() ? "1" : "0";
+    if (name == "checkpoint") return value.get<bool>() ? "all" : "none";
+  }
   if (value.is_number()) return dumped(value);
   const bool sizes = name == "input" && value.is_array() && !value.empty() &&
                      std::all_of(value.begin(), value.end(), [](const auto& one) { return one.is_number(); });
@@ -258,6 +277,7 @@ nlohmann::ordered_json request_fields() {
                       {"of", "workload"},
                       {"type", name_of(column.type)},
                       {"words", column.words.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(column.words)},
+                      {"other_words", other_words(column.name)},
                       {"default", usual_text(column)},
                       {"meaning", column.help},
                       {"sweeps", true}});

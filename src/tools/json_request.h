@@ -49,9 +49,10 @@ struct AskedLayouts {
 [[nodiscard]] nlohmann::json parse_request(std::string_view text);
 
 /// Every field that a request may have, in the order of a key, then those in place of `network`, then the terms of the
-/// job: {"fields": [{"name", "of": "workload" | "network" | "job", "type", "words", "default", "meaning", "sweeps"}]}.
-/// Types are those of FieldType, `number`, `seconds` (a number or 12:00:00), `path`, `numbers` (one or a list),
-/// `lengths` and `prices`. `words` is null where there are none. `default` is the text where neither the request nor a
+/// job: {"fields": [{"name", "of": "workload" | "network" | "job", "type", "words", "other_words", "default",
+/// "meaning", "sweeps"}]}. Types are those of FieldType, `number`, `seconds` (a number or 12:00:00), `bytes` (a number
+/// or 2GiB), `path`, `numbers` (one or a list), `lengths` and `prices`. `words` is null where there are none,
+/// `other_words`, {other: word}, where none stands for a word. `default` is the text where neither the request nor a
 /// model's rows say; null where that depends on the network or the device. `sweeps`: whether a list of values makes
 /// several jobs; else it is one value, or one for all of them.
 [[nodiscard]] nlohmann::ordered_json request_fields();
@@ -66,7 +67,7 @@ void echo_id(nlohmann::json& answer, const nlohmann::json& request);
 [[nodiscard]] Prices prices_of(const nlohmann::json& value, const DeviceCatalogue& devices);
 
 /// The text of a value, as an option has it. @throws InputError for what is neither a text nor a number, but for true
-/// and false of a flag, and a list of numbers for `input`
+/// and false of a flag and of `checkpoint` (all, none), and a list of numbers for `input`
 [[nodiscard]] std::string option_text(std::string_view name, const nlohmann::json& value);
 
 /// Adds what a step file decides: its network and precision and, unless it is given or `swept`, its batch size.

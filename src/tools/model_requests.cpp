@@ -78,7 +78,7 @@ std::vector<AskedRow> ModelRequests::of_options(const std::string& sweep) const 
   if (!sweep.empty()) {
     check_one_device();
     SweptField swept = with_configs(parse_sweep(sweep));
-    if (swept.name == "device" && swept.values == std::vector<std::string>{"all"}) swept.values = all_gpus();
+    if (swept.name == "device" && swept.values == std::vector<std::string>{"all"}) swept.values = all_gpus(precision());
     if (is_given(given_, swept.name)) {
       throw InputError(fmt::format("{} is swept and given as an option, too", swept.name));
     }
@@ -114,17 +114,19 @@ Workload ModelRequests::of_fields(std::vector<SweptField> fields) const {
   return fill_workload(unsized_, given_, fields);
 }
 
-std::vector<std::string> ModelRequests::all_gpus() const {
-  const auto precision =
-      std::find_if(given_.rbegin(), given_.rend(), [](const SweptField& field) { return field.name == "precision"; });
+std::vector<std::string> ModelRequests::all_gpus(Precision precision) const {
   std::vector<std::string> names;
   for (const Device& device : model_.devices().devices()) {
-    const Precision asked =
-        precision == given_.rend() ? model_.example().precision : parse_precision(precision->values.front());
-    const bool computes = device.matrix_flops(asked) && device.mem_bw_gbs;
+    const bool computes = device.matrix_flops(precision) && device.mem_bw_gbs;
     if (device.kind == DeviceKind::gpu && computes) names.push_back(device.name);
   }
   return names;
+}
+
+Precision ModelRequests::precision() const {
+  const auto given =
+      std::find_if(given_.rbegin(), given_.rend(), [](const SweptField& field) { return field.name == "precision"; });
+  return given == given_.rend() ? model_.example().precision : parse_precision(given->values.front());
 }
 
 std::vector<std::string> ModelRequests::devices(const std::string& asked) const {

@@ -37,11 +37,14 @@ class ModelRequests {
   [[nodiscard]] const std::vector<SweptField>& given() const { return given_; }
   [[nodiscard]] const DeviceCatalogue& catalogue() const { return model_.devices(); }
 
+  /// The GPUs of the catalogue that compute in this precision and whose memory's bandwidth is known.
+  [[nodiscard]] std::vector<std::string> all_gpus(Precision precision) const;
+
   /// JobTerms::unstated of a request with these fields beside the given ones.
   [[nodiscard]] std::vector<std::string> unstated(const std::vector<SweptField>& fields) const;
 
  private:
-  [[nodiscard]] std::vector<std::string> all_gpus() const;  ///< that compute in the given precision
+  [[nodiscard]] Precision precision() const;  ///< of the given fields, else the model's
   [[nodiscard]] std::string device(const std::string& asked) const;
   [[nodiscard]] std::vector<std::string> devices(const std::string& asked) const;
   void check_one_device() const;

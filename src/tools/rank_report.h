@@ -3,10 +3,12 @@
 #include <perfpred/parallel_layout.h>
 #include <perfpred/workload.h>
 
+#include <array>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "parallel/rank_memory.h"
@@ -14,6 +16,14 @@
 namespace perfpred {
 
 struct Device;
+
+/// What the memory of a rank is for, by name.
+inline constexpr std::array<std::pair<std::string_view, PartKind>, 5> part_kinds = {
+    {{"parameters", PartKind::parameters},
+     {"gradients", PartKind::gradients},
+     {"optimizer", PartKind::optimizer},
+     {"activations", PartKind::activations},
+     {"workspace", PartKind::workspace}}};
 
 /// Memory of each rank of a training over several devices.
 struct RankReport {

@@ -33,7 +33,8 @@ fs::path beside_this(std::string_view program) { return fs::read_symlink("/proc/
 fs::path built(const Command& command) {
   fs::path path = beside_this(name_of(command));
   if (fs::exists(path)) return path;
-  if (!command.needs_torch) throw InputError(fmt::format("{} is not there", path.string()));
+  if (!command.needs_torch)
+    throw InputError(fmt::format("{} is not there: the whole build has it (docs/start.md)", path.string()));
   throw InputError(
       fmt::format("{} needs LibTorch, and this build has none: scripts/setup.sh, then the CMake preset release "
                   "(docs/start.md)",

@@ -3,6 +3,7 @@
 #include <perfpred/memory_estimate.h>
 #include <perfpred/op_graph.h>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -13,6 +14,9 @@ namespace perfpred {
 
 struct Device;
 struct NetworkSteps;
+
+/// Those that a report shows, in its order.
+inline constexpr std::array<Phase, 4> report_phases = {Phase::forward, Phase::loss, Phase::backward, Phase::optimizer};
 
 /// How a training job fits on a device.
 struct DeviceAnswer {

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -276,6 +277,37 @@ std::vector<WorkloadColumn> columns_of_devices() {
   };
 }
 
+/// What other software calls a field, or a term of a job; empty for other names.
+std::string_view right_name(std::string_view field) {
+  constexpr std::string_view of_step = "train_images, the samples of an epoch: steps times batch_size";
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 22> others = {
+      {{"gpu", "device"},
+       {"gpuname", "device"},
+       {"card", "device"},
+       {"accelerator", "device"},
+       {"model", "network"},
+       {"arch", "network"},
+       {"dtype", "precision"},
+       {"torchdtype", "precision"},
+       {"amp", "precision"},
+       {"bs", "batch_size"},
+       {"perdevicetrainbatchsize", "batch_size"},
+       {"seqlen", "input"},
+       {"sequencelength", "input"},
+       {"maxseqlen", "input"},
+       {"maxlength", "input"},
+       {"imagesize", "input"},
+       {"optim", "optimizer"},
+       {"gradientaccumulationsteps", "accumulate"},
+       {"gradientcheckpointing", "checkpoint"},
+       {"numtrainepochs", "epochs"},
+       {"steps", of_step},
+       {"maxsteps", of_step}}};
+  const std::string typed = bare(field);
+  const auto known = std::find_if(others.begin(), others.end(), [&](const auto& one) { return one.first == typed; });
+  return known == others.end() ? std::string_view() : known->second;
+}
+
 std::vector<WorkloadColumn> make_columns() {
   using W = Workload;
   using Why = DomainViolation;
@@ -326,6 +358,8 @@ const WorkloadColumn& workload_column(std::string_view field) {
   for (const WorkloadColumn& column : workload_columns()) {
     if (column.name == field) return column;
   }
+  if (const std::string_view right = right_name(field); !right.empty())
+    throw InputError(fmt::format("field \"{}\" is not known: it is {}", shown(field), right));
   if (counts_devices(field)) throw InputError(fmt::format("field \"{}\": {}", shown(field), where_devices_are));
   if (const auto meant = meant_field(field))
     throw InputError(fmt::format("field \"{}\" is not known; did you mean {}?", shown(field), *meant));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// perfpred-devices, perfpred-plot, perfpred-ncu and perfpred-roofline as a user runs them.
+// perfpred-networks, perfpred-devices, perfpred-plot, perfpred-ncu and perfpred-roofline as a user runs them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,6 +45,21 @@ TEST(Devices, RefusesUnknownAndSharedNames) {
   expect_refusal(spawn({program("devices"), "A100", "--json"}), 2, "A100-SXM4-40GB");
   expect_refusal(spawn({program("devices"), "--devices", "/nowhere/own.csv"}), 2, "/nowhere/own.csv");
   expect_refusal(spawn({program("devices"), "--json"}, {}, "/dev/full"), 1, "No space left");
+}
+
+TEST(Networks, AreListedByAWord) {
+  const auto document = json_of(spawn({program("networks"), "resnet-50", "--json"}));
+  std::vector<std::string> names;
+  for (const auto& network : document.at("networks")) names.push_back(network.at("name"));
+  EXPECT_THAT(names, ElementsAre("cifar_resnet50", "resnet50", "ssd300_resnet50", "wide_resnet50_2"));
+  EXPECT_EQ(document["networks"][1]["params"], 25'557'032);  // torchvision's
+  EXPECT_EQ(document["networks"][1]["input"], "3x224x224");
+  EXPECT_TRUE(document["networks"][1]["hub"].is_null());
+  const Finished text = spawn({program("networks"), "meta-llama"});
+  EXPECT_THAT(text.out, ::testing::HasSubstr("llama3.1_8b"));
+  EXPECT_THAT(text.out, ::testing::HasSubstr("8030261248"));  // of Llama-3.1-8B's model card: 8.03 billion
+  expect_refusal(spawn({program("networks"), "resent50"}), 2, "did you mean resnet50?");
+  expect_refusal(spawn({program("networks"), "a", "b"}), 2, "b");
 }
 
 TEST(Json, NamesThatAreNotUtf8AreReplaced) {

@@ -192,6 +192,8 @@ TEST_F(JsonKeys, Predict) {
                                 "tokens_per_sec",
                                 "largest_batch",
                                 "mfu",
+                                "params",
+                                "flops",
                                 "verdict",
                                 "fit_advice[].change",
                                 "fit_advice[].memory_bytes",

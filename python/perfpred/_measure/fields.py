@@ -3,8 +3,9 @@
 
 import re
 
-from perfpred._fields import WORDS
+from perfpred._fields import OTHER_WORDS, WORDS
 from perfpred._measure.errors import MeasureError
+from perfpred._values import word_of
 
 OPTIMIZERS = WORDS["optimizer"]
 FUSED = (
@@ -39,6 +40,8 @@ def text_of(name, value):
         raise MeasureError(
             f"{name}: is no field that can be said; there are {', '.join(sorted(NAMES))}"
         )
+    if name in OTHER_WORDS and isinstance(value, str):
+        value = word_of(name, value)
     if name == "input" and isinstance(value, (list, tuple)):
         value = "x".join(str(size) for size in value)
     text = str(int(value) if isinstance(value, bool) else value)
