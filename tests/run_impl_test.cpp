@@ -107,7 +107,7 @@ TEST(Run, BadRowsAreToldWithFileLineAndColumn) {
       {"input", {"3x", "0x32x32", "abc", "3x2x2"}},
       {"classes", {"1", "0", "-3", "x"}},
       {"train_images", {"0", "-1", "x"}},
-      {"optimizer", {"sgdm", "ADAM"}},
+      {"optimizer", {"sgdm", "ADAN"}},
       {"precision", {"fp31"}},
       {"layout", {"hwcn"}},
       {"cuda_graph", {"2", "yes"}},

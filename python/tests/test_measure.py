@@ -570,7 +570,7 @@ class Ends(Loop):
         self.refused("3 are needed", loader=self.loader(16))
         self.refused("batchsize", batchsize=3)
         self.refused("optimizer 'adm'", "adamw", optimizer="adm")
-        self.refused("precision 'amp'", precision="amp")
+        self.refused("precision 'half16'", precision="half16")
         self.refused("batch_size '0'", batch_size=0)
         self.refused("input '3x0'", input=(3, 0))
         self.refused("network 'a;b'", network="a;b")
