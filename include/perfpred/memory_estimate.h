@@ -49,9 +49,8 @@ struct MemoryBound {
   std::int64_t upper = 0;
 };
 
-/// Whether a job fits a device: what 95 of 100 jobs need is within what a program can have; only the
-/// tensors that are expected and the context are, so that it fits if the allocator gives its unused blocks back; or
-/// neither.
+/// Whether a job fits a device: what 95 of 100 jobs need is within what a program can have; only the tensors that are
+/// expected and the context are, so that it fits if the allocator gives its unused blocks back; or neither.
 enum class MemoryVerdict { fits, only_just, does_not_fit };
 
 [[nodiscard]] PERFPRED_API std::string_view to_string(MemoryVerdict verdict);
@@ -82,6 +81,7 @@ struct PERFPRED_API MemoryEstimate {
 
   /// Bytes with which 95 of 100 jobs run.
   [[nodiscard]] std::int64_t needed() const { return device.upper - given_back; }
+
   /// @param reserved_by_others  bytes of the device that other programs hold
   /// @returns nothing if the memory size of `on` is not known
   [[nodiscard]] std::optional<MemoryVerdict> verdict(const Device& on, std::int64_t reserved_by_others = 0) const;

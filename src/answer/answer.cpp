@@ -85,10 +85,6 @@ void add_work(Answer& answer, const DeviceCatalogue& devices) {
   answer.flops = step->graph().totals().flops;
 }
 
-}  // namespace
-
-namespace {
-
 /// Samples of so many steps. @throws InputError for more than a workload may have
 std::int64_t samples_of(const Workload& workload, std::int64_t steps) {
   const std::int64_t samples = samples_per_step(workload);
@@ -107,8 +103,10 @@ std::string Answer::assumed_value(std::string_view field) const {
 }
 
 Workload AnswerTerms::applied_to(Workload workload) const {
-  if (max_steps && !train_tokens && !workload.knows_epoch()) workload.train_images = samples_of(workload, *max_steps);
-  if (!train_tokens) return workload;
+  if (!train_tokens) {
+    if (max_steps && !workload.knows_epoch()) workload.train_images = samples_of(workload, *max_steps);
+    return workload;
+  }
   const std::int64_t positions = Program(workload.network).positions(workload);
   if (positions == 0) {
     throw InputError("train_tokens is for networks of sequences; train_images says how many samples an epoch has");

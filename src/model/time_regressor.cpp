@@ -401,7 +401,11 @@ JobEstimate TimeRegressor::Impl::estimate(const Workload& workload, const std::o
     const Route route = own ? *own : from->route(rank, device);
     Estimate time =
         route.group != nullptr ? route.group->model->estimate(rank) : from->ops->estimate(rank, device, &steps);
-    if (explains_rank && route.group != nullptr) time.parts = route.group->model->breakdown(rank);
+    if (!explains_rank) {
+      time.parts.clear();
+    } else if (route.group != nullptr) {
+      time.parts = route.group->model->breakdown(rank);
+    }
     return from->finish(route, rank, std::move(time));
   };
   if (has_usual_world(workload)) return alone(workload, known, explains);

@@ -30,8 +30,8 @@ class JobVariants {
   explicit JobVariants(const TimeRegressor& model, std::optional<ResolvedDevice> device = {})
       : model_(model), device_(std::move(device)) {}
 
-  [[nodiscard]] JobEstimate estimate(const Workload& variant);
-  [[nodiscard]] JobEstimate explain(const Workload& variant);  ///< with its parts, TimeRegressor::breakdown()
+  [[nodiscard]] JobEstimate estimate(const Workload& variant);  ///< without parts
+  [[nodiscard]] JobEstimate explain(const Workload& variant);   ///< with its parts, TimeRegressor::breakdown()
 
   /// TimeRegressor::predict() of many workloads; of one that has no prediction `refused` gets the place, while its
   /// exception is handled.

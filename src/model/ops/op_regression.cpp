@@ -356,10 +356,10 @@ OpRegression::Correction OpRegression::correction_by(const NearestRows& rows, co
 
 Estimate OpRegression::estimate(const Workload& workload, const ResolvedDevice& device, PredictedSteps* known) const {
   OpStep prior = prior_->epoch(workload, device, known);
-  Estimate estimate = std::move(prior.time);
-  if (rows_.empty()) return estimate;
-  const OpInput input(workload, estimate.deviation(), prior.features, prior.slopes);
+  if (rows_.empty()) return std::move(prior.time);
+  const OpInput input = input_of(workload, prior);
   const Correction error = correction(input);
+  Estimate estimate = std::move(prior.time);
   estimate.scale(error.mean);
   const double variance = std::min(square(input.deviation), spread_.covariance(input, input) - error.explained);
   estimate.widths = {.model = z90 * std::sqrt(variance + square(spread_.noise))};

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -46,56 +47,58 @@ const ZooEntry* find(std::string_view name) {
 
 /// What people call networks, as bare() spells it, beside the names that they have here. Those of timm have the
 /// parameters, the forward FLOPs and the usual image of timm 1.0.31's.
-constexpr auto other_names =
-    std::to_array<std::pair<std::string_view, std::string_view>>({{"bertbasecased", "bert_base"},
-                                                                  {"bertbaseuncased", "bert_base"},
-                                                                  {"bertlargecased", "bert_large"},
-                                                                  {"bertlargeuncased", "bert_large"},
-                                                                  {"gpt2small", "gpt2"},
-                                                                  {"inception", "inception_v3"},
-                                                                  {"resnext50", "resnext50_32x4d"},
-                                                                  {"swintiny", "swin_t"},
-                                                                  {"swinsmall", "swin_s"},
-                                                                  {"swinbase", "swin_b"},
-                                                                  {"vitbase", "vit_b_16"},
-                                                                  {"vitlarge", "vit_l_16"},
-                                                                  {"vithuge", "vit_h_14"},
-                                                                  {"wideresnet50", "wide_resnet50_2"},
-                                                                  {"wideresnet101", "wide_resnet101_2"},
-                                                                  // Of the Hugging Face Hub.
-                                                                  {"convnextbase224", "convnext_base"},
-                                                                  {"convnextlarge224", "convnext_large"},
-                                                                  {"convnextsmall224", "convnext_small"},
-                                                                  {"convnexttiny224", "convnext_tiny"},
-                                                                  // Of timm.
-                                                                  {"deitbasepatch16224", "deit_b_16"},
-                                                                  {"deitsmallpatch16224", "deit_s_16"},
-                                                                  {"deittinypatch16224", "deit_ti_16"},
-                                                                  {"mnasnet050", "mnasnet0_5"},
-                                                                  {"mnasnet100", "mnasnet1_0"},
-                                                                  {"mobilenetv2100", "mobilenet_v2"},
-                                                                  {"mobilenetv3large100", "mobilenet_v3_large"},
-                                                                  {"mobilenetv3small100", "mobilenet_v3_small"},
-                                                                  {"regnetx004tv", "regnet_x_400mf"},
-                                                                  {"regnetx008", "regnet_x_800mf"},
-                                                                  {"regnetx016", "regnet_x_1_6gf"},
-                                                                  {"regnetx032", "regnet_x_3_2gf"},
-                                                                  {"regnetx080", "regnet_x_8gf"},
-                                                                  {"regnetx160", "regnet_x_16gf"},
-                                                                  {"regnetx320", "regnet_x_32gf"},
-                                                                  {"regnety004", "regnet_y_400mf"},
-                                                                  {"regnety008tv", "regnet_y_800mf"},
-                                                                  {"regnety016", "regnet_y_1_6gf"},
-                                                                  {"regnety032", "regnet_y_3_2gf"},
-                                                                  {"regnety080tv", "regnet_y_8gf"},
-                                                                  {"regnety160", "regnet_y_16gf"},
-                                                                  {"regnety320", "regnet_y_32gf"},
-                                                                  {"swinbasepatch4window7224", "swin_b"},
-                                                                  {"swinsmallpatch4window7224", "swin_s"},
-                                                                  {"swintinypatch4window7224", "swin_t"},
-                                                                  {"vitbasepatch16224", "vit_b_16"},
-                                                                  {"vitbasepatch32224", "vit_b_32"},
-                                                                  {"vitlargepatch16224", "vit_l_16"}});
+constexpr std::pair<std::string_view, std::string_view> other_names[] = {
+    // Of papers and of libraries of language models.
+    {"bertbasecased", "bert_base"},
+    {"bertbaseuncased", "bert_base"},
+    {"bertlargecased", "bert_large"},
+    {"bertlargeuncased", "bert_large"},
+    {"gpt2small", "gpt2"},
+    {"inception", "inception_v3"},
+    {"resnext50", "resnext50_32x4d"},
+    {"swintiny", "swin_t"},
+    {"swinsmall", "swin_s"},
+    {"swinbase", "swin_b"},
+    {"vitbase", "vit_b_16"},
+    {"vitlarge", "vit_l_16"},
+    {"vithuge", "vit_h_14"},
+    {"wideresnet50", "wide_resnet50_2"},
+    {"wideresnet101", "wide_resnet101_2"},
+    // Of the Hugging Face Hub.
+    {"convnextbase224", "convnext_base"},
+    {"convnextlarge224", "convnext_large"},
+    {"convnextsmall224", "convnext_small"},
+    {"convnexttiny224", "convnext_tiny"},
+    // Of timm.
+    {"deitbasepatch16224", "deit_b_16"},
+    {"deitsmallpatch16224", "deit_s_16"},
+    {"deittinypatch16224", "deit_ti_16"},
+    {"mnasnet050", "mnasnet0_5"},
+    {"mnasnet100", "mnasnet1_0"},
+    {"mobilenetv2100", "mobilenet_v2"},
+    {"mobilenetv3large100", "mobilenet_v3_large"},
+    {"mobilenetv3small100", "mobilenet_v3_small"},
+    {"regnetx004tv", "regnet_x_400mf"},
+    {"regnetx008", "regnet_x_800mf"},
+    {"regnetx016", "regnet_x_1_6gf"},
+    {"regnetx032", "regnet_x_3_2gf"},
+    {"regnetx080", "regnet_x_8gf"},
+    {"regnetx160", "regnet_x_16gf"},
+    {"regnetx320", "regnet_x_32gf"},
+    {"regnety004", "regnet_y_400mf"},
+    {"regnety008tv", "regnet_y_800mf"},
+    {"regnety016", "regnet_y_1_6gf"},
+    {"regnety032", "regnet_y_3_2gf"},
+    {"regnety080tv", "regnet_y_8gf"},
+    {"regnety160", "regnet_y_16gf"},
+    {"regnety320", "regnet_y_32gf"},
+    {"swinbasepatch4window7224", "swin_b"},
+    {"swinsmallpatch4window7224", "swin_s"},
+    {"swintinypatch4window7224", "swin_t"},
+    {"vitbasepatch16224", "vit_b_16"},
+    {"vitbasepatch32224", "vit_b_32"},
+    {"vitlargepatch16224", "vit_l_16"},
+};
 
 /// Whose networks on the Hugging Face Hub are among these, by their names there.
 constexpr std::string_view hub_authors[] = {"facebook/",  "google/",           "google-bert/",
@@ -111,7 +114,7 @@ std::string_view without_tag(std::string_view name) {
 /// The network of the zoo whose name has these letters and digits (`ViT-L/16`), or that is called so; else the name.
 std::string spelt_as_in_zoo(std::string_view name) {
   static const std::unordered_map<std::string, std::string_view> names = [] {
-    std::unordered_map<std::string, std::string_view> all(other_names.begin(), other_names.end());
+    std::unordered_map<std::string, std::string_view> all(std::begin(other_names), std::end(other_names));
     for (const ZooEntry& entry : zoo()) {
       const auto [other, is_new] = all.emplace(bare(entry.name), entry.name);
       if (!is_new) other->second = "";  // regnet_x_1_6gf and regnet_x_16gf
