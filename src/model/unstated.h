@@ -12,7 +12,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "model/job_estimate.h"
@@ -28,7 +27,7 @@ class JobVariants {
  public:
   /// @param device  what the job's device means to the model; without one it is looked up where no runs answer
   explicit JobVariants(const TimeRegressor& model, std::optional<ResolvedDevice> device = {})
-      : model_(model), device_(std::move(device)) {}
+      : model_(model), device_(device) {}
 
   [[nodiscard]] JobEstimate estimate(const Workload& variant);  ///< without parts
   [[nodiscard]] JobEstimate explain(const Workload& variant);   ///< with its parts, TimeRegressor::breakdown()

@@ -223,7 +223,7 @@ std::optional<TransformerDescription> find_transformer(std::string_view name) {
 }
 
 std::string canonical_network(std::string_view name) {
-  const std::string lower = lower_case(name);
+  std::string lower = lower_case(name);
   if (find(lower) != nullptr || is_cifar_cnn(lower)) return lower;
   if (const KnownTransformer* known = find_known_network(lower)) return std::string(known->name);
   if (!states_sizes(lower)) return spelt_as_in_zoo(lower);
