@@ -3,12 +3,14 @@
 #include <perfpred/answer.h>
 #include <perfpred/layouts.h>
 #include <perfpred/time_regressor.h>
+#include <perfpred/timeline.h>
 
 #include <string>
 #include <vector>
 
 #include "cli.h"
 #include "device_file.h"
+#include "text/files.h"
 #include "tools/layouts_text.h"
 #include "tools/model_requests.h"
 #include "workload_options.h"
@@ -22,7 +24,7 @@ int layouts_command(int argc, char** argv) {
   WorkloadOptions asked;
   DeviceFile device_file;
   LayoutSearch search;
-  std::string model_file, price_file, by = "time";
+  std::string model_file, price_file, trace, by = "time";
   bool json = false;
   asked.add_to(program, {"parallel", "gpus_per_node", "accumulate", "checkpoint"});
   program.get_option("--batch-size")->description("sequences of an update, over all devices");
@@ -33,6 +35,7 @@ int layouts_command(int argc, char** argv) {
   program.add_option("--prices", price_file, "table of prices: device, price_per_hour, currency");
   device_file.add_to(program);
   device_file.add_links_to(program);
+  program.add_option("--trace", trace, "the first layout's step over time, for Perfetto or chrome://tracing");
   program.add_flag("--json", json, "one JSON document on stdout");
   return program.run(argc, argv, [&] {
     const DeviceCatalogue devices = device_file.catalogue();
@@ -48,6 +51,7 @@ int layouts_command(int argc, char** argv) {
         search.price_per_hour = price->second.per_hour;
     }
     const Layouts found = rank_layouts(model, job, search);
+    if (!trace.empty()) write_file(trace, trace_json(timeline(model, found.layouts.front().workload)) + "\n");
     fmt::print("{}", json ? json_text(found) + "\n" : layouts_text(found));
   });
 }

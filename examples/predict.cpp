@@ -3,6 +3,7 @@
 #include <perfpred/forecast.h>
 #include <perfpred/step_file.h>
 #include <perfpred/time_regressor.h>
+#include <perfpred/timeline.h>
 #include <perfpred/workload.h>
 
 #include <array>
@@ -12,6 +13,7 @@
 #include "cli.h"
 #include "device_file.h"
 #include "graphs_option.h"
+#include "text/files.h"
 #include "tools/answer_lines.h"
 #include "tools/answer_rows.h"
 #include "tools/answer_text.h"
@@ -36,7 +38,7 @@ void answer_requests(TimeRegressor& model, const ModelRequests& requests, const 
 }
 
 struct PredictOptions {
-  std::string model_file, configs, out, sweep, step, layer, price_file, lengths;
+  std::string model_file, configs, out, sweep, step, layer, price_file, lengths, trace;
   WorkloadOptions asked;
   DeviceFile device_file;
   AnswerTerms terms;
@@ -89,11 +91,13 @@ struct PredictOptions {
     CLI::Option* jsonl_option =
         program.add_flag("--jsonl", jsonl, "answer requests from stdin, one JSON object a line")
             ->excludes(configs_option, out_option, sweep_option, json_option);
+    program.add_option("--trace", trace, "the predicted step over time, for Perfetto or chrome://tracing")
+        ->excludes(configs_option, sweep_option, jsonl_option);
     program.add_option("--layer", layer, "one layer, as conv2d:in=64,out=128,kernel=3,size=56, in place of a network")
         ->excludes(configs_option, out_option, sweep_option, jsonl_option, program.get_option("--step"));
     of_jobs = of_terms;
     for (const char* name : {"--max-steps", "--train-tokens", "--lengths", "--prices", "--reserved-by-others",
-                             "--quantile", "--graphs", "--op-rules"}) {
+                             "--quantile", "--graphs", "--op-rules", "--trace"}) {
       of_jobs.push_back(program.get_option(name));
     }
   }
@@ -142,6 +146,12 @@ void show(const PredictOptions& given, const std::vector<AskedRow>& rows,
   }
 }
 
+void write_trace(const std::string& path, const TimeRegressor& model, const std::vector<AskedRow>& rows) {
+  const std::vector<Workload> jobs = workloads_of(rows);
+  if (jobs.size() > 1) throw InputError("--trace: the device's name is that of several");
+  write_file(path, trace_json(timeline(model, jobs.front())) + "\n");
+}
+
 void answer_jobs(const PredictOptions& given, TimeRegressor& model, const ModelRequests& requests) {
   std::vector<AskedRow> rows =
       given.configs.empty() ? requests.of_options(given.sweep) : requests.of_table(given.configs);
@@ -151,6 +161,7 @@ void answer_jobs(const PredictOptions& given, TimeRegressor& model, const ModelR
   const std::string table = given.out.empty() && given.table_only() ? "/dev/stdout" : given.out;
   if (!table.empty()) write_predictions(table, rows, answers);
   say_unanswered(rows);
+  if (!given.trace.empty()) write_trace(given.trace, model, rows);
   show(given, rows, answers);
 }
 

@@ -228,6 +228,11 @@ PERFPRED_C_API int perfpred_networks(const char* word, char* buffer, size_t capa
 PERFPRED_C_API int perfpred_layouts(const perfpred_model* model, const char* request, char* buffer, size_t capacity,
                                     size_t* needed);
 
+/* The predicted step over time: the document of `perfpred-predict --trace`, which Perfetto and chrome://tracing show.
+ * request: as for perfpred_forecast(); terms of the job change nothing. */
+PERFPRED_C_API int perfpred_timeline(const perfpred_model* model, const char* request, char* buffer, size_t capacity,
+                                     size_t* needed);
+
 /* What perfpred-predict prints of an answer, which is the document of perfpred_forecast(): lines, with fields as a
  * request names them (`batch_size=64`). A table of several, a line each: {"fields": ["device", "batch_size"], "values":
  * [["T4", "64"], ...], "answers": [...]}, whose lines begin with the texts of `values`; an answer may be {"error": why

@@ -28,6 +28,7 @@ from perfpred._model import (
     observe,
     plan,
     predict,
+    timeline,
 )
 from perfpred._values import Quantiles
 
@@ -75,6 +76,7 @@ __all__ = [
     "observe",
     "plan",
     "predict",
+    "timeline",
 ]
 
 

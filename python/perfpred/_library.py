@@ -80,6 +80,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "inspect": (_pointer, _text, *_as_text),
     "networks": (_text, *_as_text),
     "layouts": (_pointer, _text, *_as_text),
+    "timeline": (_pointer, _text, *_as_text),
     "answer_text": (_text, *_as_text),
     "samples_create": (ctypes.c_double, _out),
     "samples_add": (_pointer, _doubles, _ints, _size, _ints),

@@ -63,6 +63,7 @@ __all__ = [
     "observe",
     "plan",
     "predict",
+    "timeline",
     "trained_params",
 ]
 
@@ -318,6 +319,32 @@ class Model:
             raise InputError(f"{names[0]} is a list, but a step has one: inspect each")
         document = json_of("inspect", self._handle.value, encoded_json(next(rows)))
         return Inspection._of(document)
+
+    def timeline(
+        self,
+        network: "Optional[Network]" = None,
+        example: Any = None,
+        *,
+        path: Optional[Path] = None,
+        **fields: "Unpack[Job]",
+    ) -> dict[str, Any]:
+        """Where the time of a predicted step goes: the kernels of one device beside their host; of several devices the
+        passes of each pipeline stage and their collectives. Chrome's trace events, which Perfetto and chrome://tracing
+        show; written to path, where there is one.
+
+        network, example, fields: as those of predict(), of one job.
+        """
+        asked = _network_fields(network, example, dict(fields))
+        names, rows = combinations(asked)
+        if names:
+            raise InputError(f"{names[0]} is a list, but a timeline has one step")
+        trace: dict[str, Any] = json_of(
+            "timeline", self._handle.value, encoded_json(next(rows))
+        )
+        if path is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(trace, file)
+        return trace
 
     def _forecast(self, fields: dict[str, Any]) -> dict[str, Any]:
         document: dict[str, Any] = json_of(
@@ -651,6 +678,23 @@ def inspect(
     _add_steps(asked)
     found: Inspection = _model(model).inspect(**asked)
     return found
+
+
+def timeline(
+    network: "Optional[Network]" = None,
+    example: Any = None,
+    *,
+    path: Optional[Path] = None,
+    model: Union[Model, Path, None] = None,
+    **fields: "Unpack[Job]",
+) -> dict[str, Any]:
+    """Model.timeline() of a model or its file; default: the standard model.
+
+    >>> perfpred.timeline("resnet50", device="A100-80GB-PCIe", batch_size=64, path="step.json")  # doctest: +SKIP
+    """
+    asked = _network_fields(network, example, dict(fields))
+    _add_steps(asked)
+    return _model(model).timeline(path=path, **asked)
 
 
 def _add_steps(fields: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@
 #include <perfpred/op_rule_registry.h>
 #include <perfpred/op_time_model.h>
 #include <perfpred/step_file.h>
+#include <perfpred/timeline.h>
 #include <perfpred/version.h>
 
 #include <fmt/format.h>
@@ -743,6 +744,20 @@ int perfpred_layouts(const perfpred_model* model, const char* request, char* buf
     give_text(asked->ask([&](const TimeRegressor& regressor) {
       return json_text(rank_layouts(regressor, job.workload, job.search));
     }),
+              buffer, capacity, needed);
+  });
+}
+
+int perfpred_timeline(const perfpred_model* model, const char* request, char* buffer, size_t capacity, size_t* needed) {
+  return guarded([&] {
+    const auto asked = models().get(model);
+    const auto requests = asked->requests();
+    const nlohmann::json fields = parse_request(given(request, "request"));
+    const AskedJob job = asked->ask([&](const TimeRegressor&) { return read_request(*requests, fields); });
+    note(job.notes);
+    const Workload workload = job.terms.applied_to(job.workload);
+    asked->rate_cpu_for(workload);
+    give_text(asked->ask([&](const TimeRegressor& regressor) { return trace_json(timeline(regressor, workload)); }),
               buffer, capacity, needed);
   });
 }

@@ -133,18 +133,30 @@ Scaling scaling_of(const PlacedStep& step, double perfect_sec, std::int64_t devi
 
 }  // namespace
 
-JobEstimate predict_placed(const Workload& workload, const Device& device, const DeviceCatalogue& devices,
-                           const std::function<JobEstimate(const Workload&, bool)>& rank, bool explains) {
+PlacedJob placed_job(const Workload& workload, const Device& device, const DeviceCatalogue& devices,
+                     const RankModel& rank, bool explains) {
   check_timed(workload);
-  const World world = world_of(workload);
-  const Links links = links_of(workload, device, devices.links(), world.placement);
-  JobEstimate answer = rank(rank_of(workload, 1), explains);
-  const double one_sec = answer.time.sec();
+  PlacedJob job;
+  job.world = world_of(workload);
+  job.links = links_of(workload, device, devices.links(), job.world.placement);
+  job.rank = rank_of(workload, 1);
+  job.alone = rank(job.rank, explains);
   const StepSec of_rank = step_sec(workload, [&](std::int64_t micro_batches) {
-    return micro_batches == 1 ? one_sec : rank(rank_of(workload, micro_batches), false).time.sec();
+    return micro_batches == 1 ? job.alone.time.sec() : rank(rank_of(workload, micro_batches), false).time.sec();
   });
-  const RankWork work = work_of(workload, device, world, of_rank);
-  const PlacedStep step = placed_step(work, world, links, workload.cluster);
+  job.work = work_of(workload, device, job.world, of_rank);
+  job.step = placed_step(job.work, job.world, job.links, workload.cluster);
+  return job;
+}
+
+JobEstimate predict_placed(const Workload& workload, const Device& device, const DeviceCatalogue& devices,
+                           const RankModel& rank, bool explains) {
+  PlacedJob job = placed_job(workload, device, devices, rank, explains);
+  const World& world = job.world;
+  const RankWork& work = job.work;
+  const PlacedStep& step = job.step;
+  JobEstimate answer = std::move(job.alone);
+  const double one_sec = answer.time.sec();
 
   const EpochSteps steps = epoch_steps(workload);  // a last step of fewer samples takes as long as another
   const double count = steps.hide_the_last() ? steps.by_samples() : static_cast<double>(steps.full + (steps.rest > 0));
@@ -171,7 +183,7 @@ JobEstimate predict_placed(const Workload& workload, const Device& device, const
       step.rate * static_cast<double>(work.micro_batches) * of_replica.micro_batch / static_cast<double>(ranks);
   answer.scaling = scaling_of(step, batches + work.update_sec, world.layout.devices());
   const auto rate = [&](LinkScope scope, std::int64_t gpus) {
-    const auto link = links.find(workload.cluster, scope, gpus, world.placement.node_count());
+    const auto link = job.links.find(workload.cluster, scope, gpus, world.placement.node_count());
     return link ? link->bus_gb_s : 0;
   };
   answer.scaling->intra_gb_s = rate(LinkScope::intra, world.placement.fullest());

@@ -291,6 +291,18 @@ struct TimeRegressor::Impl {
                                  device->name, device->vendor, device->arch));
   }
 
+  /// Of a job on one device, as estimate().
+  [[nodiscard]] JobEstimate alone(const ModelState& from, const Workload& workload,
+                                  const std::optional<ResolvedDevice>& known, PredictedSteps& steps,
+                                  bool explains) const;
+
+  [[nodiscard]] RankModel rank_model(const ModelState& from, const ResolvedDevice& device,
+                                     PredictedSteps& steps) const {
+    return [this, &from, device, &steps](const Workload& rank, bool explains) {
+      return alone(from, rank, device, steps, explains);
+    };
+  }
+
   /// @param known     what the workload's device means; without one it is looked up where no runs answer
   /// @param steps     those that were predicted on that device, to which new ones are added
   /// @param explains  whether it says the parts, too
@@ -391,28 +403,30 @@ std::vector<TimeTerm> TimeRegressor::breakdown(const Workload& workload) const {
   return terms;
 }
 
+JobEstimate TimeRegressor::Impl::alone(const ModelState& from, const Workload& workload,
+                                       const std::optional<ResolvedDevice>& known, PredictedSteps& steps,
+                                       bool explains) const {
+  const auto own = from.own_route(workload);
+  const ResolvedDevice device = own ? ResolvedDevice{} : known ? *known : device_of(workload);
+  const Route route = own ? *own : from.route(workload, device);
+  Estimate time =
+      route.group != nullptr ? route.group->model->estimate(workload) : from.ops->estimate(workload, device, &steps);
+  if (!explains) {
+    time.parts.clear();
+  } else if (route.group != nullptr) {
+    time.parts = route.group->model->breakdown(workload);
+  }
+  return from.finish(route, workload, std::move(time));
+}
+
 JobEstimate TimeRegressor::Impl::estimate(const Workload& workload, const std::optional<ResolvedDevice>& known,
                                           PredictedSteps& steps, bool explains) const {
   check(workload, known ? &*known : nullptr);
   const auto from = state.read();
-  const auto alone = [&](const Workload& rank, const std::optional<ResolvedDevice>& on, bool explains_rank) {
-    const auto own = from->own_route(rank);
-    const ResolvedDevice device = own ? ResolvedDevice{} : on ? *on : device_of(rank);
-    const Route route = own ? *own : from->route(rank, device);
-    Estimate time =
-        route.group != nullptr ? route.group->model->estimate(rank) : from->ops->estimate(rank, device, &steps);
-    if (!explains_rank) {
-      time.parts.clear();
-    } else if (route.group != nullptr) {
-      time.parts = route.group->model->breakdown(rank);
-    }
-    return from->finish(route, rank, std::move(time));
-  };
-  if (has_usual_world(workload)) return alone(workload, known, explains);
-  if (is_on_one_device(workload)) return alone(on_one_device(workload), known, explains);
+  if (has_usual_world(workload)) return alone(*from, workload, known, steps, explains);
+  if (is_on_one_device(workload)) return alone(*from, on_one_device(workload), known, steps, explains);
   const ResolvedDevice device = known ? *known : device_of(workload);
-  const auto of_rank = [&](const Workload& rank, bool explains_rank) { return alone(rank, device, explains_rank); };
-  return predict_placed(workload, device.known(), devices, of_rank, explains);
+  return predict_placed(workload, device.known(), devices, rank_model(*from, device, steps), explains);
 }
 
 JobEstimate JobVariants::estimate(const Workload& variant) {
@@ -421,6 +435,19 @@ JobEstimate JobVariants::estimate(const Workload& variant) {
 
 JobEstimate JobVariants::explain(const Workload& variant) {
   return model_.impl_->estimate(variant, device_, steps_, true);
+}
+
+std::vector<TimedKernel> JobVariants::kernels(const Workload& variant) {
+  const TimeRegressor::Impl& impl = *model_.impl_;
+  const auto from = impl.state.read();
+  return from->ops->prior().kernels(variant, device_ ? *device_ : impl.device_of(variant));
+}
+
+PlacedJob JobVariants::placed(const Workload& variant) {
+  const TimeRegressor::Impl& impl = *model_.impl_;
+  const auto from = impl.state.read();
+  const ResolvedDevice device = device_ ? *device_ : impl.device_of(variant);
+  return placed_job(variant, device.known(), impl.devices, impl.rank_model(*from, device, steps_), false);
 }
 
 namespace {

@@ -19,6 +19,8 @@
 
 namespace perfpred {
 
+struct PlacedJob;
+
 /// Seconds of an epoch; NaN where the workload does not know it.
 [[nodiscard]] Quantiles of_known_epoch(const Workload& workload, const Quantiles& sec);
 
@@ -31,6 +33,11 @@ class JobVariants {
 
   [[nodiscard]] JobEstimate estimate(const Workload& variant);  ///< without parts
   [[nodiscard]] JobEstimate explain(const Workload& variant);   ///< with its parts, TimeRegressor::breakdown()
+
+  /// What the op model says of each kernel of a step of one device, whoever else answers for the step.
+  /// @throws InputError as OpPrior::epoch()
+  [[nodiscard]] std::vector<TimedKernel> kernels(const Workload& variant);
+  [[nodiscard]] PlacedJob placed(const Workload& variant);  ///< of a job on several devices
 
   /// TimeRegressor::predict() of many workloads; of one that has no prediction `refused` gets the place, while its
   /// exception is handled.

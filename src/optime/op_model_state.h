@@ -13,6 +13,7 @@
 #include "optime/step_conditions.h"
 #include "optime/step_kernels.h"
 #include "optime/step_model.h"
+#include "optime/timed_kernel.h"
 #include "statistics/estimate.h"
 
 namespace perfpred {
@@ -58,6 +59,7 @@ struct OpModelAccess {
   [[nodiscard]] static const OpModelState& state(const OpTimeModel& model);
   [[nodiscard]] static OpTimeModel model(OpModelState state);
   [[nodiscard]] static StepAnswer predict(const OpTimeModel& model, const StepQuestion& asked);
+  [[nodiscard]] static std::vector<TimedKernel> kernels(const OpTimeModel& model, const StepQuestion& asked);
 };
 
 /// Reads a model file; empty: the standard model. @throws InputError if it cannot be read, ModelError naming the field

@@ -119,14 +119,32 @@ StepTime OpTimeModel::predict(const OpGraph& step, const Device& device, Precisi
           answer.clocks.host_sec,  std::move(answer.time.parts), answer.time.in_layout};
 }
 
-StepAnswer OpModelAccess::predict(const OpTimeModel& model, const StepQuestion& asked) {
-  StepAnswer answer = predict_step(*model.impl_, asked);
-  if (asked.precision != Precision::tf32 && asked.precision != Precision::default_) return answer;
-  // PyTorch allows TF32, and chooses a kernel in single precision where that is faster.
+namespace {
+
+/// The same in single precision, of a step that is allowed TF32: PyTorch chooses a kernel in it where that is faster.
+std::optional<StepQuestion> in_single_precision(const StepQuestion& asked) {
+  if (asked.precision != Precision::tf32 && asked.precision != Precision::default_) return std::nullopt;
   StepQuestion single = asked;
   single.precision = Precision::fp32;
-  StepAnswer other = predict_step(*model.impl_, single);
+  return single;
+}
+
+}  // namespace
+
+StepAnswer OpModelAccess::predict(const OpTimeModel& model, const StepQuestion& asked) {
+  StepAnswer answer = predict_step(*model.impl_, asked);
+  const auto single = in_single_precision(asked);
+  if (!single) return answer;
+  StepAnswer other = predict_step(*model.impl_, *single);
   return other.time.log_sec < answer.time.log_sec ? other : answer;
+}
+
+std::vector<TimedKernel> OpModelAccess::kernels(const OpTimeModel& model, const StepQuestion& asked) {
+  const LearnedModel& learned = *model.impl_;
+  const auto single = in_single_precision(asked);
+  const bool is_faster =
+      single && predict_step(learned, *single).time.log_sec < predict_step(learned, asked).time.log_sec;
+  return timed_kernels(learned, is_faster ? *single : asked);
 }
 
 LayerTime predict_layer(const OpTimeModel& model, const LayerCase& layer, const Device& device) {

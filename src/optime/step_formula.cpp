@@ -247,6 +247,14 @@ double StepFormula::host_seconds(const StepKernel& kernel, bool backward) const 
   return host_ * own * (backward ? host_backward_ : 1);
 }
 
+std::vector<double> StepFormula::host_seconds(std::span<const StepKernel> kernels) const {
+  const std::size_t forward = forward_part(kernels);
+  std::vector<double> seconds;
+  seconds.reserve(kernels.size());
+  for (std::size_t i = 0; i < kernels.size(); ++i) seconds.push_back(host_seconds(kernels[i], i >= forward));
+  return seconds;
+}
+
 std::size_t StepFormula::last_wait(std::span<const StepKernel> kernels, std::span<const double> seconds) const {
   const std::size_t forward = forward_part(kernels);
   double host_sec = 0, device_sec = 0, lead = 0;

@@ -62,6 +62,8 @@ class StepFormula {
   /// On the device.
   /// @param factor  of the time but for the gaps between kernels
   [[nodiscard]] double seconds(const StepKernel& kernel, double factor = 1) const;
+  /// That the host needs to dispatch each of a step's kernels.
+  [[nodiscard]] std::vector<double> host_seconds(std::span<const StepKernel> kernels) const;
   [[nodiscard]] StepClocks clocks(std::span<const StepKernel> kernels, std::span<const double> seconds) const;
   /// Derivatives of the logarithm of clocks().total_sec by the machine's effects.
   /// @param seconds  of each kernel; those that are not the formula's are taken to change as the formula's do

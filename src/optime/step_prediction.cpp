@@ -476,6 +476,20 @@ StepAnswer predict_step(const LearnedModel& model, const StepQuestion& asked) {
   return answer;
 }
 
+std::vector<TimedKernel> timed_kernels(const LearnedModel& model, const StepQuestion& asked) {
+  check_counts(asked.step.graph());
+  std::vector<StepKernel> kernels = step_kernels(asked.step);
+  find_repeats(kernels);
+  const TimedStep here = timed(model, asked, kernels, std::nullopt);
+  const Rates& rates = here.rates;
+  std::vector<double> host(kernels.size(), 0);  // of a CPU, which dispatches what it computes
+  if (!rates.one_clock()) host = rates.formula(rates.machine.effects.host).host_seconds(kernels);
+  std::vector<TimedKernel> timed;
+  timed.reserve(kernels.size());
+  for (std::size_t i = 0; i < kernels.size(); ++i) timed.push_back({kernels[i].op, here.times.sec[i], host[i]});
+  return timed;
+}
+
 LayerTime predict_own_kernels(const LearnedModel& model, const LayerStep& layer, const StepQuestion& asked) {
   const OpGraph& step = asked.step.graph();
   check_counts(step);

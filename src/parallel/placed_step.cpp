@@ -51,7 +51,8 @@ class SplitStep {
     step.rate = rate;
     step.compute = batches * alone + work_.update_sec;
     step.host = batches * (micro_batch - device) + overhead;
-    step.links = batches * (tensors + transfer_sec()) + gradient_sec();
+    step.reduce = gradient_sec();
+    step.links = batches * (tensors + transfer_sec()) + step.reduce;
     step.bubble =
         static_cast<double>(layout_.pp - 1) / static_cast<double>(layout_.vp) * (micro_batch + transfer_sec());
     step.half_width = placement_.node_count() > 1 ? inter_half_width : own_half_width;
@@ -125,7 +126,8 @@ PlacedStep replicas_step(const RankWork& work, const World& world, const Links& 
   const double times = gathers ? batches : 1;
   const ScalingEstimate estimate = ScalingModel::fit({}, links).predict(row, one_sec / times);
   PlacedStep step;
-  step.links = times * estimate.exposed_sec;
+  step.links = step.reduce = times * estimate.exposed_sec;
+  step.hidden_reduce = times * std::max(0.0, estimate.reduce_sec - estimate.exposed_sec);
   const double rest = times * std::exp(estimate.log_sec) - step.links;
   step.compute = std::min(rest, one_sec);
   step.host = rest - step.compute;

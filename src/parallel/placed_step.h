@@ -27,6 +27,8 @@ struct PlacedStep {
   double bubble = 0;          ///< a pipeline that fills and drains
   double rate = 1;            ///< what the program takes of the time that a rank would take alone; in `compute`
   double half_width = 0;      ///< of the 90 % interval of the logarithm of sec(), beyond that of the rank's own time
+  double reduce = 0;          ///< of that, the sums of gradients, and all that replicas gather
+  double hidden_reduce = 0;   ///< beside the backward pass, in none of the others
   double critical_bytes = 0;  ///< of gradients whose all-reduce waits for its latency as long as for its links; 0: none
 
   [[nodiscard]] double sec() const { return compute + host + links + bubble; }

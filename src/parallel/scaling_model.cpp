@@ -483,7 +483,7 @@ ScalingEstimate Fitted::estimate(const ScalingRow& asked, const Facts& facts) co
     variance *= 1 + 2.0 / static_cast<double>(group->second.rows + 1);
   }
   const double critical = parts.links > 0 ? asked.gradient_bytes * parts.latency / parts.links : 0;
-  return {log_ms - std::log(1e3), z90 * std::sqrt(variance), one_sec, 1e-3 * parts.exposed, critical};
+  return {log_ms - std::log(1e3), z90 * std::sqrt(variance), one_sec, 1e-3 * parts.exposed, 1e-3 * (parts.links + parts.latency), critical};
 }
 
 }  // namespace scaling

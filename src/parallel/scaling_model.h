@@ -18,6 +18,7 @@ struct ScalingEstimate {
   double half_width = 0;      ///< of the 90 % interval of log_sec
   double one_device_sec = 0;  ///< of a step of one device on its share of the batch: what perfect scaling takes
   double exposed_sec = 0;     ///< of the all-reduce, what no computation hides
+  double reduce_sec = 0;      ///< of the whole all-reduce
   double critical_bytes = 0;  ///< of gradients whose all-reduce waits for its latency as long as for its links
 };
 

@@ -72,6 +72,25 @@ Workload as_executed(Workload workload) {
   return workload;
 }
 
+StepQuestion question_of(const Workload& executed, const ExecutedStep& step, const Device& device) {
+  const StepConditions how = conditions_of(executed);
+  return {step,
+          device,
+          executed.precision,
+          executed.cuda_graph,
+          how,
+          network_key(std::string(executed.network.family()), executed.input.back(), how)};
+}
+
+/// The device of a job, with its rates. @throws InputError as OpPrior::epoch()
+const Device& rated_device(const Workload& workload, const ResolvedDevice& resolved) {
+  workload.validate();
+  if (workload.device == "unknown") throw InputError("device is missing");
+  const Device& device = resolved.rated();
+  check_device(workload, resolved);
+  return device;
+}
+
 }  // namespace
 
 bool knows_rates(const Workload& workload, const ResolvedDevice& resolved) {
@@ -105,10 +124,8 @@ OpStep OpPrior::answer(const Workload& workload, const Device& device, Predicted
   const std::string key = executed.key();
   auto found = known.by_key.find(key);
   if (found == known.by_key.end()) {
-    const StepConditions how = conditions_of(executed);
-    const StepAnswer answer = OpModelAccess::predict(
-        *model_, {*executed_step(executed, device.kind), device, executed.precision, executed.cuda_graph, how,
-                  network_key(std::string(executed.network.family()), executed.input.back(), how)});
+    const auto step = executed_step(executed, device.kind);
+    const StepAnswer answer = OpModelAccess::predict(*model_, question_of(executed, *step, device));
     const MachineEffects& slopes = answer.slopes;
     found = known.by_key
                 .emplace(key, OpStep{answer.time,
@@ -142,10 +159,7 @@ double OpPrior::steps_of(const Workload& workload, const Device& device, double 
 }
 
 OpStep OpPrior::epoch(const Workload& workload, const ResolvedDevice& resolved, PredictedSteps* known) const {
-  workload.validate();
-  if (workload.device == "unknown") throw InputError("device is missing");
-  const Device& device = resolved.rated();
-  check_device(workload, resolved);
+  const Device& device = rated_device(workload, resolved);
   PredictedSteps own;
   PredictedSteps& steps = known != nullptr ? *known : own;
   OpStep epoch = answer(workload, device, steps);
@@ -153,6 +167,13 @@ OpStep OpPrior::epoch(const Workload& workload, const ResolvedDevice& resolved, 
   if (workload.threads && device.sms && *workload.threads != *device.sms)
     use_threads(epoch.time, *workload.threads / *device.sms);
   return epoch;
+}
+
+std::vector<TimedKernel> OpPrior::kernels(const Workload& workload, const ResolvedDevice& resolved) const {
+  const Device& device = rated_device(workload, resolved);
+  const Workload executed = as_executed(workload);
+  const auto step = executed_step(executed, device.kind);
+  return OpModelAccess::kernels(*model_, question_of(executed, *step, device));
 }
 
 }  // namespace perfpred

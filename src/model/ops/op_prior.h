@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "optime/timed_kernel.h"
 #include "statistics/estimate.h"
 
 namespace perfpred {
@@ -71,6 +72,9 @@ class OpPrior {
   /// @throws InputError as Workload::graph(), ResolvedDevice::rated(), OpTimeModel::predict() and check_device()
   [[nodiscard]] OpStep epoch(const Workload& workload, const ResolvedDevice& device,
                              PredictedSteps* known = nullptr) const;
+
+  /// The kernels of a step, of which a compiled one has what its compiler makes. @throws InputError as epoch()
+  [[nodiscard]] std::vector<TimedKernel> kernels(const Workload& workload, const ResolvedDevice& device) const;
 
  private:
   [[nodiscard]] OpStep answer(const Workload& workload, const Device& device, PredictedSteps& known) const;
