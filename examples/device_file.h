@@ -22,8 +22,8 @@ struct DeviceFile {
   }
 
   /// Also the option --links.
-  void add_links_to(Program& program) {
-    program.add_option("--links", links, "links.csv: what links within and between nodes of clusters reach");
+  CLI::Option* add_links_to(Program& program) {
+    return program.add_option("--links", links, "links.csv: what links within and between nodes of clusters reach");
   }
 
   /// The known devices with those of the file, and with this machine's CPU if it has been measured.

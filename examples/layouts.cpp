@@ -34,7 +34,7 @@ int layouts_command(int argc, char** argv) {
   program.add_option("--model", model_file, "model file; default: the standard model");
   program.add_option("--prices", price_file, "table of prices: device, price_per_hour, currency");
   device_file.add_to(program);
-  device_file.add_links_to(program);
+  device_file.add_links_to(program)->needs(program.get_option("--cluster"));
   program.add_option("--trace", trace, "the first layout's step over time, for Perfetto or chrome://tracing");
   program.add_flag("--json", json, "one JSON document on stdout");
   return program.run(argc, argv, [&] {

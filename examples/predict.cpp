@@ -114,6 +114,12 @@ struct PredictOptions {
       fmt::print(stderr, "perfpred-predict: {}\n", note);
   }
 
+  /// @throws InputError for links that nothing asked for uses
+  void check_links() const {
+    const bool names_cluster = asked.find("cluster") != nullptr || swept() == "cluster" || jsonl || !configs.empty();
+    if (!device_file.links.empty() && !names_cluster) throw InputError("--links needs --cluster, one of its clusters");
+  }
+
   /// AnswerTerms::of_epochs
   [[nodiscard]] std::string term_of_epochs() const {
     for (const CLI::Option* option : of_terms) {
@@ -206,6 +212,7 @@ int predict_command(int argc, char** argv) {
   PredictOptions given(program);
   return program.run(argc, argv, [&] {
     if (!given.layer.empty()) return answer_layer_request(given);
+    given.check_links();
     const DeviceCatalogue devices = given.device_file.catalogue();
     if (!given.price_file.empty()) given.terms.prices = read_prices(given.price_file, devices);
     if (!given.lengths.empty()) given.terms.lengths = TextLengths::parse(given.lengths);

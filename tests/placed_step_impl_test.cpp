@@ -36,15 +36,19 @@ RankWork long_work() {
   return work;
 }
 
+PlacedStep step_of(const RankWork& work, const World& of, const Links& links) {
+  return placed_step(work, of, links, {}, ScalingModel::fit({}, {}));
+}
+
 /// Narayanan et al. 2021, sections 2.2.1 and 2.2.2: a pipeline loses (p - 1) / m of the time, and its v-th with v
 /// chunks.
 TEST(PlacedStep, APipelineFillsAndDrains) {
   const RankWork work = long_work();
-  const PlacedStep plain = placed_step(work, world("pp=4", "4"), links(1e6), "");
+  const PlacedStep plain = step_of(work, world("pp=4", "4"), links(1e6));
   EXPECT_NEAR(plain.bubble / plain.compute, 3.0 / 8, 1e-3);
-  const PlacedStep interleaved = placed_step(work, world("pp=4,vp=3", "4"), links(1e6), "");
+  const PlacedStep interleaved = step_of(work, world("pp=4,vp=3", "4"), links(1e6));
   EXPECT_NEAR(interleaved.bubble / interleaved.compute, 1.0 / 8, 1e-3);
-  EXPECT_EQ(placed_step(work, world("tp=4", "4"), links(1e6), "").bubble, 0);
+  EXPECT_EQ(step_of(work, world("tp=4", "4"), links(1e6)).bubble, 0);
 }
 
 /// Shoeybi et al. 2019: four all-reduces of a micro-batch's hidden states for each block.
@@ -52,7 +56,7 @@ TEST(PlacedStep, TensorParallelismWaitsForFourSumsOfEachBlock) {
   RankWork work = long_work();
   const auto wait = [&](double bytes) {
     work.hidden_bytes = bytes;
-    return placed_step(work, world("tp=2", "2"), links(10), "").links;
+    return step_of(work, world("tp=2", "2"), links(10)).links;
   };
   const double of_a_ring = 2.0 * 1 / 2 * 1e9 / 1e10;                      // 2 (n - 1) / n of the bytes
   EXPECT_NEAR(wait(2e9) - wait(1e9), 8 * (4 * 4 + 2) * of_a_ring, 1e-6);  // and those of embedding and head
@@ -64,7 +68,7 @@ TEST(PlacedStep, ANodesLinksAreSharedByItsDevices) {
     const World of = world(parallel, gpus_per_node);
     RankWork without = work;
     without.gradient_bytes = 1e-9;
-    return placed_step(work, of, links(10), "").links - placed_step(without, of, links(10), "").links;
+    return step_of(work, of, links(10)).links - step_of(without, of, links(10)).links;
   };
   // Eight groups of two, one device of each in either node, have an eighth of its links each.
   EXPECT_NEAR(gradients("tp=8", "8x2"), 2.0 * 1 / 2 * 1e9 / (1e10 / 8), 1e-6);
@@ -78,7 +82,7 @@ TEST(PlacedStep, SharesOfParametersMoveHalfAsMuchAgain) {
   work.micro_batches = 1;
   work.gradient_bytes = 1e10;
   work.parameter_bytes = 1e10;
-  const auto wait = [&](const char* parallel) { return placed_step(work, world(parallel, "8"), links(10), "").links; };
+  const auto wait = [&](const char* parallel) { return step_of(work, world(parallel, "8"), links(10)).links; };
   EXPECT_NEAR(wait("zero1") / wait("ddp"), 1, 1e-9);
   EXPECT_NEAR(wait("zero2") / wait("ddp"), 1, 1e-9);
   EXPECT_NEAR(wait("zero3") / wait("ddp"), 1.5, 1e-3);

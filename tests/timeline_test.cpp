@@ -139,7 +139,8 @@ TEST(Timeline, APipelineFillsAndDrains) {
       last = std::max(last, end_of(event));
     }
     for (const TimelineEvent& event : of_lane(drawn, Lane::tensors, stage)) transfers += event.sec;
-    if (stage == 0) EXPECT_NEAR((last - begin) / (busy + transfers), 1 + 3.0 / 8, 0.02);
+    if (stage > 0) continue;  // which begin later
+    EXPECT_NEAR((last - begin) / (busy + transfers), 1 + 3.0 / 8, 0.02);
   }
 }
 

@@ -15,6 +15,7 @@
 #include "text/model_json.h"
 #include "text/parse.h"
 #include "workload/workload_json.h"
+#include "workload/world.h"
 
 namespace perfpred {
 namespace {
@@ -157,7 +158,9 @@ ModelState read_state(const nlohmann::json& json, std::string_view text, const D
   state.ops = std::make_shared<const OpRegression>(OpRegression::read(json_object(json, "ops"), rows));
   const DeviceCatalogue devices = state.ops->prior().with_own_devices(given);
   const nlohmann::json& groups = json_objects(json, "groups");
-  if (groups.empty() && !state.fitted.empty()) refuse_field("groups", "a list of at least one group");
+  const auto has_group = [](const auto& row) { return is_on_one_device(row.second.workload); };
+  if (groups.empty() && std::ranges::any_of(state.fitted, has_group))
+    refuse_field("groups", "a list of at least one group");
   for (const nlohmann::json& part : groups) {
     Group& group = state.groups.emplace_back();
     group.example = json_workload(part, "example");

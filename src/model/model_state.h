@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "model/job_estimate.h"
 #include "model/ops/op_regression.h"
 #include "model/regressor_kind.h"
+#include "parallel/scaling_model.h"
 
 namespace perfpred {
 
@@ -73,14 +75,30 @@ struct Route {
   DomainViolation reason;  ///< of the closest group; without groups `none`, or why the op model cannot answer
 };
 
+/// What runs on several devices say, found out when the first job on several devices is asked for: what their ranks
+/// take alone has to be predicted.
+class RunsOfSeveralDevices {
+ public:
+  [[nodiscard]] const ScalingModel& model(const std::function<ScalingModel()>& find) {
+    std::call_once(once_, [&] { model_.emplace(find()); });
+    return *model_;
+  }
+
+ private:
+  std::once_flag once_;
+  std::optional<ScalingModel> model_;
+};
+
 /// Everything that a regressor knows; never changed once predictions may read it.
 struct ModelState {
   const RegressorKind* kind = &hybrid_kind;
   std::uint64_t model_id = 0;
   std::uint64_t training_set_id = 0;
-  std::map<std::string, FittedRow, std::less<>> fitted;  ///< by key
+  std::map<std::string, FittedRow, std::less<>> fitted;  ///< by key; those of several devices belong to no group
   std::vector<Group> groups;                             ///< those with more rows first
   std::shared_ptr<const OpRegression> ops;               ///< never null
+  /// Of this state: one that learns runs has another.
+  std::shared_ptr<RunsOfSeveralDevices> of_several = std::make_shared<RunsOfSeveralDevices>();
 
   /// Where the workload's own group answers, whatever is known of the device; else nothing. Allocates nothing.
   [[nodiscard]] std::optional<Route> own_route(const Workload& workload) const;

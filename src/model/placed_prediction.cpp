@@ -11,7 +11,6 @@
 #include <cmath>
 #include <memory>
 
-#include "parallel/placed_step.h"
 #include "statistics/estimate.h"
 #include "step/epoch_steps.h"
 #include "step/kept_steps.h"
@@ -37,10 +36,26 @@ Workload rank_of(const Workload& workload, std::int64_t micro_batches) {
   return rank;
 }
 
+/// What rows and links call the job's cluster: one without a name is the node that its device is usually in.
+std::string cluster_of(const Workload& workload, const Device& device) {
+  return workload.cluster.empty() ? "usual node of " + device.name : workload.cluster;
+}
+
+std::optional<Links> usual_links_of(const Workload& workload, const Device& device, const Placement& placement) {
+  std::optional<Links> usual = usual_links(device, placement.fullest());
+  if (!usual) return std::nullopt;
+  Links named;
+  for (Link link : usual->all()) {
+    link.cluster = cluster_of(workload, device);
+    named.add(std::move(link));
+  }
+  return named;
+}
+
 /// The links of the job's cluster. @throws InputError for one that no table has, or not all that the job needs
 Links links_of(const Workload& workload, const Device& device, const Links& known, const Placement& placement) {
   if (workload.cluster.empty()) {
-    if (std::optional<Links> usual = usual_links(device, placement.fullest())) return *std::move(usual);
+    if (std::optional<Links> usual = usual_links_of(workload, device, placement)) return *std::move(usual);
     throw InputError(fmt::format("links of device \"{}\" are not known: name a cluster of a links.csv", device.name));
   }
   if (!known.know(workload.cluster))
@@ -133,37 +148,85 @@ Scaling scaling_of(const PlacedStep& step, double perfect_sec, std::int64_t devi
 
 }  // namespace
 
-PlacedJob placed_job(const Workload& workload, const Device& device, const DeviceCatalogue& devices,
-                     const RankModel& rank, bool explains) {
+namespace {
+
+/// All of a job on several devices but its links and its step.
+PlacedJob ranks_of(const Workload& workload, const Device& device, const RankModel& rank, bool explains) {
   check_timed(workload);
   PlacedJob job;
   job.world = world_of(workload);
-  job.links = links_of(workload, device, devices.links(), job.world.placement);
   job.rank = rank_of(workload, 1);
   job.alone = rank(job.rank, explains);
   const StepSec of_rank = step_sec(workload, [&](std::int64_t micro_batches) {
     return micro_batches == 1 ? job.alone.time.sec() : rank(rank_of(workload, micro_batches), false).time.sec();
   });
   job.work = work_of(workload, device, job.world, of_rank);
-  job.step = placed_step(job.work, job.world, job.links, workload.cluster);
+  job.row.cluster = cluster_of(workload, device);
+  job.row.gpu = device.name;
+  job.row.network = workload.network;
+  if (workload.parallel.sharding >= Sharding::zero3) job.row.network += " gathered";
+  job.row.precision = to_string(workload.precision);
+  job.row.local_batch = workload.batch_size;
   return job;
 }
 
+/// Steps of an epoch, whose last one of fewer samples takes as long as another.
+double steps_of_epoch(const Workload& workload) {
+  const EpochSteps steps = epoch_steps(workload);
+  return steps.hide_the_last() ? steps.by_samples() : static_cast<double>(steps.full + (steps.rest > 0));
+}
+
+}  // namespace
+
+PlacedJob placed_job(const Workload& workload, const Device& device, const DeviceCatalogue& devices,
+                     const RankModel& rank, const ScalingModel& runs, bool explains) {
+  const Links links = links_of(workload, device, devices.links(), world_of(workload).placement);
+  PlacedJob job = ranks_of(workload, device, rank, explains);
+  job.links = links;
+  job.step = placed_step(job.work, job.world, job.links, job.row, runs);
+  return job;
+}
+
+PlacedRun placed_run(const Workload& workload, double epoch_sec, const Device& device, const DeviceCatalogue& devices,
+                     const RankModel& rank) {
+  if (splits_network(workload.parallel))
+    throw InputError(fmt::format("parallel {}: runs of split networks are not learnt from", workload.parallel.text()));
+  const PlacedJob job = ranks_of(workload, device, rank, false);
+  PlacedRun run = {replicas_row(job.work, job.world, job.row, epoch_sec / steps_of_epoch(workload)), devices.links()};
+  if (workload.cluster.empty()) run.links = usual_links_of(workload, device, job.world.placement).value_or(Links());
+  return run;
+}
+
+ScalingModel model_of(const std::vector<PlacedRun>& runs) {
+  std::vector<const ScalingRow*> rows;
+  Links links;
+  for (const PlacedRun& run : runs) {
+    rows.push_back(&run.row);
+    if (links.know(run.row.cluster)) continue;
+    for (const Link& link : run.links.all()) {
+      if (link.cluster == run.row.cluster) links.add(link);
+    }
+  }
+  return ScalingModel::fit(rows, links);
+}
+
 JobEstimate predict_placed(const Workload& workload, const Device& device, const DeviceCatalogue& devices,
-                           const RankModel& rank, bool explains) {
-  PlacedJob job = placed_job(workload, device, devices, rank, explains);
+                           const RankModel& rank, const ScalingModel& runs, bool explains) {
+  PlacedJob job = placed_job(workload, device, devices, rank, runs, explains);
   const World& world = job.world;
   const RankWork& work = job.work;
   const PlacedStep& step = job.step;
   JobEstimate answer = std::move(job.alone);
   const double one_sec = answer.time.sec();
 
-  const EpochSteps steps = epoch_steps(workload);  // a last step of fewer samples takes as long as another
-  const double count = steps.hide_the_last() ? steps.by_samples() : static_cast<double>(steps.full + (steps.rest > 0));
-  const double epoch_sec = step.sec() * count;
+  const double count = steps_of_epoch(workload);
   answer.time.scale(std::log(step.compute / one_sec * count));
-  answer.time.log_sec = std::log(epoch_sec);
+  answer.time.log_sec = std::log(step.sec() * count);
+  if (step.is_measured) answer.time.widths = {};  // that of the runs holds all
   answer.time.widths.links = step.half_width;
+  if (step.is_measured) answer.time.rests_on = Provenance::runs;
+  if (step.is_measured)
+    answer.reason = step.is_placement_measured ? DomainViolation::none : DomainViolation::other_placement;
   if (!explains) return answer;
 
   const auto add = [&](const char* what, double sec) {
@@ -183,7 +246,7 @@ JobEstimate predict_placed(const Workload& workload, const Device& device, const
       step.rate * static_cast<double>(work.micro_batches) * of_replica.micro_batch / static_cast<double>(ranks);
   answer.scaling = scaling_of(step, batches + work.update_sec, world.layout.devices());
   const auto rate = [&](LinkScope scope, std::int64_t gpus) {
-    const auto link = job.links.find(workload.cluster, scope, gpus, world.placement.node_count());
+    const auto link = job.links.find(job.row.cluster, scope, gpus, world.placement.node_count());
     return link ? link->bus_gb_s : 0;
   };
   answer.scaling->intra_gb_s = rate(LinkScope::intra, world.placement.fullest());

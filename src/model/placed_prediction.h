@@ -4,6 +4,7 @@
 #include <perfpred/workload.h>
 
 #include <functional>
+#include <vector>
 
 #include "catalogue/links.h"
 #include "model/job_estimate.h"
@@ -22,17 +23,33 @@ struct PlacedJob {
   Workload rank;      ///< with one micro-batch
   JobEstimate alone;  ///< of that
   RankWork work;
+  ScalingRow row;  ///< what rows call it: cluster, network, precision, batch
   PlacedStep step;
 };
 
 /// @param devices  whose links it has
+/// @param runs     what measured runs of replicas say
 /// @throws InputError as `rank` and world_of(), for a cluster that no table of links has, and for layouts that are not
 /// timed
 [[nodiscard]] PlacedJob placed_job(const Workload& workload, const Device& device, const DeviceCatalogue& devices,
-                                   const RankModel& rank, bool explains);
+                                   const RankModel& rank, const ScalingModel& runs, bool explains);
 
-/// Predicts a job on several devices from what its ranks take alone. @throws InputError as placed_job()
+/// Predicts a job on several devices from what its ranks take alone, and from runs. @throws InputError as placed_job()
 [[nodiscard]] JobEstimate predict_placed(const Workload& workload, const Device& device, const DeviceCatalogue& devices,
-                                         const RankModel& rank, bool explains);
+                                         const RankModel& rank, const ScalingModel& runs, bool explains);
+
+/// A measured run of a job on several devices, and the links of its cluster as far as they are known.
+struct PlacedRun {
+  ScalingRow row;
+  Links links;
+};
+
+/// @param epoch_sec  measured
+/// @throws InputError as placed_job(), and for ranks that split the network, whose runs say nothing of others
+[[nodiscard]] PlacedRun placed_run(const Workload& workload, double epoch_sec, const Device& device,
+                                   const DeviceCatalogue& devices, const RankModel& rank);
+
+/// What runs of replicas say.
+[[nodiscard]] ScalingModel model_of(const std::vector<PlacedRun>& runs);
 
 }  // namespace perfpred

@@ -96,6 +96,23 @@ void add_group(ModelState& state, const Workload& example, bool op_model, Traini
   if (!table.rows.empty()) group.model = state.kind->fit(table);
 }
 
+/// Takes the rows of several devices from those that are fitted, into the state. @throws InputError for a kind that
+/// does not learn from them
+std::vector<AggregateRow> rows_of_several(ModelState& state, std::vector<AggregateRow>& rows) {
+  const auto one = std::stable_partition(rows.begin(), rows.end(),
+                                         [](const AggregateRow& row) { return is_on_one_device(row.workload); });
+  std::vector<AggregateRow> several(one, rows.end());
+  rows.erase(one, rows.end());
+  for (const AggregateRow& row : several) {
+    if (!state.kind->learns) {
+      throw InputError(fmt::format("row {} is of several devices, from which a model of kind {} does not learn",
+                                   shown(row.workload.key()), state.kind->name));
+    }
+    state.fitted[row.workload.key()] = {as_in_files(row.workload), *row.avg_time_mean, row.n, {}};
+  }
+  return several;
+}
+
 /// The row of runs_agg.csv that a run alone makes, or why it makes none. @throws InputError as Workload::validate()
 std::variant<AggregateRow, std::string> row_of(const Run& run) {
   run.workload.validate();
@@ -124,8 +141,10 @@ class Observation {
  public:
   using Reason = std::optional<std::string>;
 
-  Observation(ModelState& state, std::span<const Run> runs, const DeviceCatalogue& devices)
-      : state_(state), runs_(runs), devices_(devices), rejected_(runs.size()) {
+  /// @param check_several  throws an InputError for a run on several devices that says nothing of others
+  Observation(ModelState& state, std::span<const Run> runs, const DeviceCatalogue& devices,
+              const std::function<void(const AggregateRow&)>& check_several)
+      : state_(state), runs_(runs), devices_(devices), check_several_(check_several), rejected_(runs.size()) {
     for (std::size_t i = 0; i < runs.size(); ++i) {
       try {
         rejected_[i] = assign(i);
@@ -179,9 +198,13 @@ class Observation {
   Reason assign(std::size_t i) {
     std::variant<AggregateRow, std::string> made = row_of(runs_[i]);
     if (const std::string* reason = std::get_if<std::string>(&made)) return *reason;
-    if (!is_on_one_device(runs_[i].workload)) return "on several devices";
     AggregateRow& row = std::get<AggregateRow>(made);
     if (!is_new(runs_[i], runs_[i].workload.key())) return "already observed";
+    if (!is_on_one_device(row.workload)) {
+      check_several_(row);
+      remember(row, runs_[i]);
+      return std::nullopt;
+    }
     const auto group = group_of(row.workload);
     const ResolvedDevice device = devices_.resolve(row.workload.device);
     const bool by_ops = knows_rates(row.workload, device);
@@ -199,7 +222,7 @@ class Observation {
     return std::nullopt;
   }
 
-  void remember(Group& group, const AggregateRow& row, const Run& run, bool modelled) {
+  void remember(const AggregateRow& row, const Run& run) {
     changed_ = true;
     const double sec = *row.avg_time_mean;
     const std::string key = run.workload.key();
@@ -208,7 +231,6 @@ class Observation {
     ++fitted.n;
     fitted.sec += (sec - fitted.sec) / static_cast<double>(fitted.n);
     if (!run.timestamp_utc.empty()) fitted.observed.push_back(as_utf8(run.timestamp_utc));
-    group.cover(run.workload, modelled);
     state_.training_set_id += set_id(std::span(&row, 1));
     state_.model_id = fnv1a(fmt::format("{} {} {}", state_.model_id, key, number_text(sec)));
   }
@@ -217,7 +239,9 @@ class Observation {
     LearnResult learnt = group.model->learn(lesson.rows, lesson.stated);
     for (std::size_t k = 0; k < lesson.rows.size(); ++k) {
       rejected_[lesson.places[k]] = learnt.rejected[k];
-      if (!learnt.rejected[k]) remember(group, lesson.rows[k], runs_[lesson.places[k]], true);
+      if (learnt.rejected[k]) continue;
+      remember(lesson.rows[k], runs_[lesson.places[k]]);
+      group.cover(lesson.rows[k].workload, true);
     }
     for (const std::string& key : learnt.forgotten) state_.fitted.erase(key);
     if (learnt.model) group.model = std::move(learnt.model);
@@ -228,7 +252,8 @@ class Observation {
       const Workload& workload = of_ops_.rows[k].workload;
       auto group = group_of(workload);
       if (group == state_.groups.end()) group = state_.groups.insert(group, Group{workload, {}, nullptr});
-      remember(*group, of_ops_.rows[k], runs_[of_ops_.places[k]], false);
+      remember(of_ops_.rows[k], runs_[of_ops_.places[k]]);
+      group->cover(workload, false);
     }
     OpRegression ops = *state_.ops;
     ops.learn(of_ops_.rows, devices_);
@@ -238,6 +263,7 @@ class Observation {
   ModelState& state_;
   std::span<const Run> runs_;
   const DeviceCatalogue& devices_;
+  const std::function<void(const AggregateRow&)>& check_several_;
   std::vector<Reason> rejected_;
   std::vector<Lesson> of_groups_ = std::vector<Lesson>(state_.groups.size());
   Lesson of_ops_;
@@ -303,6 +329,11 @@ struct TimeRegressor::Impl {
     };
   }
 
+  /// A run on several devices, as `from` sees its ranks. @throws InputError as placed_run()
+  [[nodiscard]] PlacedRun run_of_several(const ModelState& from, const Workload& workload, double epoch_sec,
+                                         PredictedSteps& steps) const;
+  [[nodiscard]] const ScalingModel& runs_of_several(const ModelState& from) const;
+
   /// @param known     what the workload's device means; without one it is looked up where no runs answer
   /// @param steps     those that were predicted on that device, to which new ones are added
   /// @param explains  whether it says the parts, too
@@ -332,9 +363,10 @@ TimeRegressor TimeRegressor::fit(std::span<const AggregateRow> rows, const FitOp
   std::vector<AggregateRow> fitted(rows.begin(), rows.end());
   if (!state->kind->uses_validation) fitted.insert(fitted.end(), val.begin(), val.end());
   fitted = training_rows(fitted);
+  const std::vector<AggregateRow> of_several = rows_of_several(*state, fitted);
   const std::vector<AggregateRow> chosen_by =
       state->kind->uses_validation ? training_rows(val) : std::vector<AggregateRow>{};
-  if (fitted.empty()) throw InputError("no row with a time to fit on");
+  if (fitted.empty() && of_several.empty()) throw InputError("no row with a time to fit on");
 
   std::vector<AggregateRow> of_ops;
   auto tables = tables_of(fitted, chosen_by);
@@ -360,10 +392,13 @@ TimeRegressor TimeRegressor::fit(std::span<const AggregateRow> rows, const FitOp
   }
   ops.learn(of_ops, devices);
   state->ops = std::make_shared<const OpRegression>(std::move(ops));
-  state->training_set_id = set_id(fitted) + set_id(chosen_by);
+  state->training_set_id = set_id(fitted) + set_id(of_several) + set_id(chosen_by);
   state->model_id = fnv1a(fmt::format("{} {} {} {}", options.kind, options.seed, set_id(fitted), set_id(chosen_by)));
+  if (!of_several.empty()) state->model_id = fnv1a(fmt::format("{}", set_id(of_several)), state->model_id);
   if (options.prior) state->model_id = fnv1a(dumped(to_json(OpModelAccess::state(*options.prior))), state->model_id);
-  return TimeRegressor(std::make_unique<Impl>(std::move(state), options.devices));
+  TimeRegressor model(std::make_unique<Impl>(std::move(state), options.devices));
+  if (!of_several.empty()) (void)model.impl_->runs_of_several(*model.impl_->state.read());  // throws for a wrong row
+  return model;
 }
 
 TimeRegressor TimeRegressor::standard(const DeviceCatalogue& devices) {
@@ -426,7 +461,30 @@ JobEstimate TimeRegressor::Impl::estimate(const Workload& workload, const std::o
   if (has_usual_world(workload)) return alone(*from, workload, known, steps, explains);
   if (is_on_one_device(workload)) return alone(*from, on_one_device(workload), known, steps, explains);
   const ResolvedDevice device = known ? *known : device_of(workload);
-  return predict_placed(workload, device.known(), devices, rank_model(*from, device, steps), explains);
+  return predict_placed(workload, device.known(), devices, rank_model(*from, device, steps), runs_of_several(*from),
+                        explains);
+}
+
+PlacedRun TimeRegressor::Impl::run_of_several(const ModelState& from, const Workload& workload, double epoch_sec,
+                                              PredictedSteps& steps) const {
+  const ResolvedDevice device = device_of(workload);
+  return placed_run(workload, epoch_sec, device.known(), devices, rank_model(from, device, steps));
+}
+
+const ScalingModel& TimeRegressor::Impl::runs_of_several(const ModelState& from) const {
+  return from.of_several->model([&] {
+    std::map<std::string, PredictedSteps> steps;  // by device
+    std::vector<PlacedRun> runs;
+    for (const auto& [key, row] : from.fitted) {
+      if (is_on_one_device(row.workload)) continue;
+      try {
+        runs.push_back(run_of_several(from, row.workload, row.sec, steps[row.workload.device]));
+      } catch (const InputError& error) {
+        throw InputError(fmt::format("row {}: {}", shown(key), error.what()));
+      }
+    }
+    return model_of(runs);
+  });
 }
 
 JobEstimate JobVariants::estimate(const Workload& variant) {
@@ -447,7 +505,8 @@ PlacedJob JobVariants::placed(const Workload& variant) {
   const TimeRegressor::Impl& impl = *model_.impl_;
   const auto from = impl.state.read();
   const ResolvedDevice device = device_ ? *device_ : impl.device_of(variant);
-  return placed_job(variant, device.known(), impl.devices, impl.rank_model(*from, device, steps_), false);
+  return placed_job(variant, device.known(), impl.devices, impl.rank_model(*from, device, steps_),
+                    impl.runs_of_several(*from), false);
 }
 
 namespace {
@@ -595,8 +654,13 @@ std::vector<RejectedRun> TimeRegressor::observe(std::span<const Run> runs) {
   if (!impl_->kind.learns)
     throw InputError(fmt::format("a model of kind {} does not learn from observed runs; fit it anew", kind()));
   const std::lock_guard lock(impl_->observing);
-  auto next = std::make_unique<ModelState>(*impl_->state.read());
-  const Observation observation(*next, runs, impl_->devices);
+  const auto before = impl_->state.read();
+  auto next = std::make_unique<ModelState>(*before);
+  next->of_several = std::make_shared<RunsOfSeveralDevices>();  // what its ranks take alone may be another time now
+  std::map<std::string, PredictedSteps> steps;                  // by device
+  const Observation observation(*next, runs, impl_->devices, [&](const AggregateRow& row) {
+    (void)impl_->run_of_several(*before, row.workload, *row.avg_time_mean, steps[row.workload.device]);
+  });
   if (observation.changed()) impl_->state.replace(std::move(next));
   return observation.rejected();
 }

@@ -12,7 +12,6 @@
 #include "aggregate/figures.h"
 #include "text/hash.h"
 #include "text/parse.h"
-#include "workload/world.h"
 
 namespace perfpred {
 
@@ -22,9 +21,6 @@ std::vector<AggregateRow> training_rows(std::span<const AggregateRow> rows) {
     if (!row.avg_time_mean || row.n < 1) continue;
     row.workload.validate();
     std::string key = row.workload.key();
-    if (!is_on_one_device(row.workload))
-      throw InputError(
-          fmt::format("row {} is of several devices, which are not learnt from: leave it out", shown(key)));
     check_figures(row, {key, 0, {}});
     keyed.emplace_back(std::move(key), row);
     EpochSamples& samples = keyed.back().second.workload.train_images;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "parallel/scaling_model.h"
 #include "workload/rank_network.h"
 
 namespace perfpred {
@@ -109,22 +108,19 @@ class SplitStep {
   const std::string& cluster_;
 };
 
-/// Each replica sums its gradients once an update. One that has a share of the parameters gathers them in both passes
-/// of every micro-batch, and sums gradients behind each.
-PlacedStep replicas_step(const RankWork& work, const World& world, const Links& links, const std::string& cluster) {
-  const Sharding sharding = world.layout.sharding;
-  const bool gathers = sharding == Sharding::zero3 || sharding == Sharding::fsdp;
-  const auto batches = static_cast<double>(work.micro_batches);
-  const double one_sec = batches * work.micro_batch_sec + work.update_sec;
-  ScalingRow row;
-  row.cluster = cluster;
-  row.placement = world.placement;
-  row.local_batch = 1;
-  row.accumulate = gathers ? 1 : work.micro_batches;
-  // A sum moves twice what a gathering or a scattered sum does.
-  row.gradient_bytes = gathers ? work.gradient_bytes / 2 + work.parameter_bytes : work.gradient_bytes;
-  const double times = gathers ? batches : 1;
-  const ScalingEstimate estimate = ScalingModel::fit({}, links).predict(row, one_sec / times);
+bool gathers(const World& world) {
+  return world.layout.sharding == Sharding::zero3 || world.layout.sharding == Sharding::fsdp;
+}
+
+double batches_of_row(const RankWork& work, const World& world) {
+  return gathers(world) ? static_cast<double>(work.micro_batches) : 1;
+}
+
+PlacedStep replicas_step(const RankWork& work, const World& world, const Links& links, const ScalingRow& job,
+                         const ScalingModel& runs) {
+  const ScalingEstimate estimate = runs.predict(replicas_row(work, world, job, 0), links);
+  const double times = batches_of_row(work, world);
+  const double one_sec = static_cast<double>(work.micro_batches) * work.micro_batch_sec + work.update_sec;
   PlacedStep step;
   step.links = step.reduce = times * estimate.exposed_sec;
   step.hidden_reduce = times * std::max(0.0, estimate.reduce_sec - estimate.exposed_sec);
@@ -133,14 +129,30 @@ PlacedStep replicas_step(const RankWork& work, const World& world, const Links& 
   step.host = rest - step.compute;
   step.half_width = estimate.half_width;
   step.critical_bytes = estimate.critical_bytes;
+  step.is_measured = estimate.is_measured;
+  step.is_placement_measured = estimate.is_placement_measured;
   return step;
 }
 
 }  // namespace
 
-PlacedStep placed_step(const RankWork& work, const World& world, const Links& links, const std::string& cluster) {
+/// Each replica sums its gradients once an update. One that has a share of the parameters gathers them in both passes
+/// of every micro-batch, and sums gradients behind each; a sum moves twice what a gathering or a scattered sum does.
+ScalingRow replicas_row(const RankWork& work, const World& world, ScalingRow job, double step_sec) {
+  const double times = batches_of_row(work, world);
+  job.placement = world.placement;
+  job.accumulate = gathers(world) ? 1 : work.micro_batches;
+  job.gradient_bytes = gathers(world) ? work.gradient_bytes / 2 + work.parameter_bytes : work.gradient_bytes;
+  const double one_sec = static_cast<double>(work.micro_batches) * work.micro_batch_sec + work.update_sec;
+  job.one_device_sec = one_sec / times;
+  job.step_sec = step_sec / times;
+  return job;
+}
+
+PlacedStep placed_step(const RankWork& work, const World& world, const Links& links, const ScalingRow& job,
+                       const ScalingModel& runs) {
   const bool is_split = splits_network(world.layout);
-  return is_split ? SplitStep(work, world, links, cluster).take() : replicas_step(work, world, links, cluster);
+  return is_split ? SplitStep(work, world, links, job.cluster).take() : replicas_step(work, world, links, job, runs);
 }
 
 }  // namespace perfpred

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
-#include <string>
 
 #include "catalogue/links.h"
+#include "parallel/scaling_model.h"
+#include "parallel/scaling_rows.h"
 #include "workload/world.h"
 
 namespace perfpred {
@@ -30,6 +31,7 @@ struct PlacedStep {
   double reduce = 0;          ///< of that, the sums of gradients, and all that replicas gather
   double hidden_reduce = 0;   ///< beside the backward pass, in none of the others
   double critical_bytes = 0;  ///< of gradients whose all-reduce waits for its latency as long as for its links; 0: none
+  bool is_measured = false, is_placement_measured = false;  ///< ScalingEstimate: half_width is that of the whole time
 
   [[nodiscard]] double sec() const { return compute + host + links + bubble; }
 };
@@ -38,8 +40,14 @@ struct PlacedStep {
 /// with shares of state, gradients and parameters (ZeRO, FSDP), which every micro-batch gathers. Ranks of tp, pp, ep:
 /// Megatron-LM's tensor parallelism, which waits for two all-reduces of each block in each pass, its 1F1B schedule, and
 /// a sum of gradients behind the last micro-batch.
-/// @param links   of the cluster
+/// @param links  of the job's cluster
+/// @param job    what rows call it: cluster, network, precision, batch
+/// @param runs   what measured runs of replicas say
 [[nodiscard]] PlacedStep placed_step(const RankWork& work, const World& world, const Links& links,
-                                     const std::string& cluster);
+                                     const ScalingRow& job, const ScalingModel& runs);
+
+/// A step of replicas, or of those that gather parameters the share of one of its micro-batches, as a row of
+/// ScalingModel::fit(). @param step_sec  measured; 0: asked for
+[[nodiscard]] ScalingRow replicas_row(const RankWork& work, const World& world, ScalingRow job, double step_sec);
 
 }  // namespace perfpred

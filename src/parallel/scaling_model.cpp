@@ -162,6 +162,7 @@ GroupName group_of(const ScalingRow& row) { return {row.cluster, row.network, ro
 /// What is known of a group from the rows that were learnt from.
 struct KnownGroup {
   std::set<std::int64_t> batches;
+  std::set<std::string> placements;
   std::size_t rows = 0;
   std::int64_t most_devices = 0;
   double scale = 1;  ///< of its rows' scatter
@@ -202,7 +203,9 @@ struct Fitted {
   };
 
   [[nodiscard]] std::optional<Facts> facts_of(const ScalingRow& row) const;
-  [[nodiscard]] Facts facts_of(const ScalingRow& row, double log_one_ms) const;
+  [[nodiscard]] Facts facts_of(const ScalingRow& row, double log_one_ms, const Links& of_cluster) const;
+  /// Of a row whose time on one device a model says.
+  [[nodiscard]] Facts modelled_facts_of(const ScalingRow& row, const Links& of_cluster) const;
   [[nodiscard]] ScalingEstimate estimate(const ScalingRow& asked, const Facts& facts) const;
   [[nodiscard]] double deviation_of(std::size_t effect, const Facts& facts) const;
   [[nodiscard]] std::string key_of(const Effect& effect, const ScalingRow& row) const;
@@ -218,12 +221,13 @@ void Fitted::learn_one_device(std::span<const ScalingRow* const> rows) {
   constexpr double slower_by_doubling = 0.05;  // of several devices, as a start
   std::map<GroupName, std::int64_t> fewest;
   for (const ScalingRow* row : rows) {
+    if (row->one_device_sec > 0) continue;
     std::int64_t& devices = fewest.emplace(group_of(*row), row->devices()).first->second;
     devices = std::min(devices, row->devices());
   }
   for (const ScalingRow* row : rows) {
     const GroupName group = group_of(*row);
-    const std::int64_t devices = fewest.at(group);
+    const std::int64_t devices = row->one_device_sec > 0 ? 0 : fewest.at(group);
     if (row->devices() != devices) continue;
     if (devices > 1) without_one.insert(group);
     const double slower = 1 + slower_by_doubling * std::log2(static_cast<double>(devices));
@@ -231,16 +235,26 @@ void Fitted::learn_one_device(std::span<const ScalingRow* const> rows) {
   }
 }
 
+Facts Fitted::modelled_facts_of(const ScalingRow& row, const Links& of_cluster) const {
+  const double batch_ms = 1e3 * row.one_device_sec / static_cast<double>(row.accumulate);
+  // The rate is that of devices beside those that were measured alone, whose steps have an extra
+  // (docs/notes/parallel.md).
+  Facts facts = facts_of(row, std::log(batch_ms) - means[rate], of_cluster);
+  facts.without_one = groups.contains(group_of(row));
+  return facts;
+}
+
 std::optional<Facts> Fitted::facts_of(const ScalingRow& row) const {
+  if (row.one_device_sec > 0) return modelled_facts_of(row, links);
   const auto one = alone.find(group_of(row));
   if (one == alone.end()) return std::nullopt;
-  Facts facts = facts_of(row, one->second.log_ms(row.local_batch));
+  Facts facts = facts_of(row, one->second.log_ms(row.local_batch), links);
   facts.without_one = without_one.contains(group_of(row));
   return facts;
 }
 
 /// @param log_one_ms  of a batch on one device
-Facts Fitted::facts_of(const ScalingRow& row, double log_one_ms) const {
+Facts Fitted::facts_of(const ScalingRow& row, double log_one_ms, const Links& of_cluster) const {
   const std::int64_t most = row.placement.fullest(), nodes = row.placement.node_count();
   Facts facts;
   facts.log_one_ms = log_one_ms;
@@ -254,7 +268,7 @@ Facts Fitted::facts_of(const ScalingRow& row, double log_one_ms) const {
   facts.inter = between * of_nominal_inter;
   const auto take = [&](LinkScope scope, std::int64_t gpus, std::int64_t of_nodes, double of_nominal, double& start,
                         bool& measured) {
-    const auto link = links.find(row.cluster, scope, gpus, of_nodes);
+    const auto link = of_cluster.find(row.cluster, scope, gpus, of_nodes);
     if (!link) return;
     measured = link->source != "spec";
     start = link->bus_gb_s * (measured ? of_measured : of_nominal);
@@ -446,6 +460,8 @@ void Fitted::scale_scatter(std::span<const ScalingRow* const> rows, const std::v
     if (errors.size() >= many_rows) of_many.push_back(groups.at(name).scale);
   }
   scale = of_many.empty() ? quantile90(all) / z90 : median(of_many);
+  const auto rows_of_all = static_cast<double>(all.size());
+  scale = std::sqrt((rows_of_all * scale * scale + pooled_rows) / (rows_of_all + pooled_rows));
   for (auto& [name, errors] : by_group) {
     double& own = groups.at(name).scale;
     const auto n = static_cast<double>(errors.size());
@@ -481,9 +497,18 @@ ScalingEstimate Fitted::estimate(const ScalingRow& asked, const Facts& facts) co
     const double doublings = std::log2(std::max(1.0, facts.devices / static_cast<double>(group->second.most_devices)));
     variance += std::pow(beyond * of_links * doublings, 2);
     variance *= 1 + 2.0 / static_cast<double>(group->second.rows + 1);
+    constexpr double other_batch =
+        0.08;  // as Level::batch: what a model of one device says of batches beside each other
+    if (asked.one_device_sec > 0 && !group->second.batches.contains(asked.local_batch))
+      variance += std::pow(other_batch, 2);
   }
-  const double critical = parts.links > 0 ? asked.gradient_bytes * parts.latency / parts.links : 0;
-  return {log_ms - std::log(1e3), z90 * std::sqrt(variance), one_sec, 1e-3 * parts.exposed, 1e-3 * (parts.links + parts.latency), critical};
+  ScalingEstimate estimate{log_ms - std::log(1e3), z90 * std::sqrt(variance), one_sec};
+  estimate.exposed_sec = 1e-3 * parts.exposed;
+  estimate.reduce_sec = 1e-3 * (parts.links + parts.latency);
+  if (parts.links > 0) estimate.critical_bytes = asked.gradient_bytes * parts.latency / parts.links;
+  estimate.is_measured = is_known;
+  estimate.is_placement_measured = is_known && group->second.placements.contains(asked.placement.text());
+  return estimate;
 }
 
 }  // namespace scaling
@@ -500,6 +525,7 @@ ScalingModel ScalingModel::fit(std::span<const ScalingRow* const> rows, Links li
     of_several.push_back(row);
     KnownGroup& group = fitted->groups[group_of(*row)];
     group.batches.insert(row->local_batch);
+    group.placements.insert(row->placement.text());
     group.most_devices = std::max(group.most_devices, row->devices());
     ++group.rows;
   }
@@ -522,11 +548,8 @@ std::optional<ScalingEstimate> ScalingModel::predict(const ScalingRow& asked) co
   return facts ? std::optional(fitted_->estimate(asked, *facts)) : std::nullopt;
 }
 
-ScalingEstimate ScalingModel::predict(const ScalingRow& asked, double one_device_sec) const {
-  const double batch_ms = 1e3 * one_device_sec / static_cast<double>(asked.accumulate);
-  // The rate is that of devices beside those that were measured alone, whose steps have an extra
-  // (docs/notes/parallel.md).
-  return fitted_->estimate(asked, fitted_->facts_of(asked, std::log(batch_ms) - scaling::means[scaling::rate]));
+ScalingEstimate ScalingModel::predict(const ScalingRow& asked, const Links& links) const {
+  return fitted_->estimate(asked, fitted_->modelled_facts_of(asked, links));
 }
 
 ScalingModel::ScalingModel(std::shared_ptr<const scaling::Fitted> fitted) : fitted_(std::move(fitted)) {}

@@ -20,6 +20,8 @@ struct ScalingEstimate {
   double exposed_sec = 0;     ///< of the all-reduce, what no computation hides
   double reduce_sec = 0;      ///< of the whole all-reduce
   double critical_bytes = 0;  ///< of gradients whose all-reduce waits for its latency as long as for its links
+  bool is_placement_measured = false;
+  bool is_measured = false;  ///< rows of the network in the cluster and precision say what its steps take
 };
 
 /// Times of data-parallel steps, from those of one device and of other placements.
@@ -33,9 +35,10 @@ class ScalingModel {
   /// Nothing for a network of which no row is of the cluster and precision.
   [[nodiscard]] std::optional<ScalingEstimate> predict(const ScalingRow& asked) const;
 
-  /// Where the time of a step of one device is known otherwise. The interval is about that time.
-  /// @param one_device_sec  > 0, of all batches of the step
-  [[nodiscard]] ScalingEstimate predict(const ScalingRow& asked, double one_device_sec) const;
+  /// Where a model says the time of a step of one device (ScalingRow::one_device_sec). The interval is about that time,
+  /// but for networks that were measured in the cluster: there it holds that model's error, too.
+  /// @param links  of the cluster
+  [[nodiscard]] ScalingEstimate predict(const ScalingRow& asked, const Links& links) const;
 
  private:
   explicit ScalingModel(std::shared_ptr<const scaling::Fitted> fitted);

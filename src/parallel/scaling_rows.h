@@ -19,6 +19,7 @@ struct ScalingRow {
   std::int64_t accumulate = 1;   ///< batches whose gradients one update uses, >= 1
   double gradient_bytes = 0;     ///< that one all-reduce sums, > 0
   double step_sec = 0;           ///< of an update, > 0
+  double one_device_sec = 0;     ///< of all its batches on one device, where a model says it; 0: rows say it
 
   bool is_given = false;   ///< handed over to be learnt from, never scored
   bool is_scored = true;   ///< else the table says that it is wrong or unsure

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// What runs on several devices teach a model, through the public interface.
+#include <perfpred/aggregator.h>
+#include <perfpred/forecast.h>
+#include <perfpred/op_graph.h>
+#include <perfpred/time_regressor.h>
+#include <perfpred/workload.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "refusal.h"
+#include "temporary_folder.h"
+
+namespace perfpred::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+Workload job(std::string_view network, const char* placement, std::int64_t batch = 32) {
+  Workload workload = Workload::zoo(network, batch);
+  workload.device = "RTX 3090";
+  workload.train_images = 10'000'000;  // so that its last step is nothing
+  if (placement != nullptr) workload.gpus_per_node = Placement::parse(placement);
+  return workload;
+}
+
+const TimeRegressor& standard() {
+  static const TimeRegressor model = TimeRegressor::standard();
+  return model;
+}
+
+/// Of a machine that the standard model does not know: devices that are 1.2 times as slow, and links that give a ring
+/// of them 2 GB/s (Patarasuk and Yuan 2009: each moves 2 (n - 1) / n of the gradients), of which nothing is hidden.
+double true_step(const Workload& workload) {
+  Workload alone = workload;
+  alone.gpus_per_node = {};
+  const auto n = static_cast<double>(workload.gpus_per_node.devices());
+  const double bytes = 4 * static_cast<double>(workload.params());
+  return 1.2 * forecast(standard(), alone).step_sec.p50 + 2 * (n - 1) / n * bytes / 2e9;
+}
+
+Run run_of(const Workload& workload) {
+  static int second = 10;
+  const double sec = true_step(workload) * static_cast<double>(workload.steps_per_epoch());
+  Run run;
+  run.workload = workload;
+  run.timestamp_utc = "2026-01-01T00:00:" + std::to_string(second++) + "Z";
+  run.epoch_times = {sec, sec};
+  run.epochs = 2;
+  run.avg_time_sec = sec;
+  run.images_per_sec = static_cast<double>(workload.train_images) / sec;
+  return run;
+}
+
+struct Judged {
+  double error = 0;  // of the logarithm
+  double width = 0;  // p95 / p05
+  bool holds = false;
+};
+
+Judged judge(const TimeRegressor& model, const Workload& workload) {
+  const Quantiles step = forecast(model, workload).step_sec;
+  const double truth = true_step(workload);
+  return {std::abs(std::log(step.p50 / truth)), step.p95 / step.p05, step.p05 <= truth && truth <= step.p95};
+}
+
+TimeRegressor taught(const std::vector<Run>& runs) {
+  TimeRegressor model = TimeRegressor::standard();
+  EXPECT_TRUE(model.observe(runs).empty());
+  return model;
+}
+
+TEST(RunsOfSeveralDevices, TellOfMoreDevices) {
+  for (const char* network : {"vgg16", "resnet50"}) {
+    const TimeRegressor model = taught({run_of(job(network, "2")), run_of(job(network, "4"))});
+    for (const char* placement : {"2", "4", "8"}) {
+      const Workload asked = job(network, placement);
+      const Judged now = judge(model, asked), before = judge(standard(), asked);
+      EXPECT_LT(now.error, 0.1) << network << " on " << placement << ", before " << before.error;
+      EXPECT_LT(now.error, before.error) << network << " on " << placement;
+      EXPECT_TRUE(now.holds) << network << " on " << placement;
+      EXPECT_LT(now.width, before.width) << network << " on " << placement;
+    }
+  }
+}
+
+TEST(RunsOfSeveralDevices, TellOfOtherNetworksInTheCluster) {
+  const TimeRegressor model =
+      taught({run_of(job("vgg16", "4")), run_of(job("alexnet", "4")), run_of(job("vgg19", "4"))});
+  const Workload asked = job("resnet101", "4");
+  EXPECT_LT(judge(model, asked).error, judge(standard(), asked).error);
+  EXPECT_TRUE(judge(model, asked).holds);
+}
+
+TEST(RunsOfSeveralDevices, AreWhatTheAnswerRestsOn) {
+  const TimeRegressor model = taught({run_of(job("vgg16", "4"))});
+  const Prediction same = model.predict(job("vgg16", "4"));
+  EXPECT_EQ(same.provenance, Provenance::runs);
+  EXPECT_EQ(same.reason, DomainViolation::none);
+  EXPECT_EQ(model.predict(job("vgg16", "8")).reason, DomainViolation::other_placement);
+  EXPECT_NE(model.predict(job("resnet50", "4")).provenance, Provenance::runs);
+}
+
+TEST(RunsOfSeveralDevices, LeaveOneDeviceAlone) {
+  const TimeRegressor model = taught({run_of(job("vgg16", "4"))});
+  EXPECT_EQ(model.predict(job("vgg16", nullptr)).time_sec.p50, standard().predict(job("vgg16", nullptr)).time_sec.p50);
+}
+
+TEST(RunsOfSeveralDevices, AreKeptInTheModelFile) {
+  const TimeRegressor model = taught({run_of(job("vgg16", "2")), run_of(job("vgg16", "4"))});
+  const TemporaryFolder folder;
+  model.save(folder.file("model.json"));
+  const TimeRegressor read = TimeRegressor::load(folder.file("model.json"));
+  EXPECT_EQ(read.text(), model.text());
+  EXPECT_TRUE(read.was_fitted_on(job("vgg16", "4")));
+  EXPECT_EQ(read.predict(job("vgg16", "8")).time_sec.p50, model.predict(job("vgg16", "8")).time_sec.p50);
+}
+
+TEST(RunsOfSeveralDevices, AreFittedAsRows) {
+  Aggregator aggregator;
+  for (const char* placement : {"2", "4"}) aggregator.add(run_of(job("vgg16", placement)));
+  const TimeRegressor model = TimeRegressor::fit(aggregator.rows());
+  EXPECT_LT(judge(model, job("vgg16", "8")).error, 0.1);
+  EXPECT_THAT(refusal([&] {
+                FitOptions linear;
+                linear.kind = "linear";
+                (void)TimeRegressor::fit(aggregator.rows(), linear);
+              }),
+              HasSubstr("several devices, from which a model of kind linear does not learn"));
+}
+
+TEST(RunsOfSeveralDevices, AreSetAsideOnceObservedAndWhereTheySplitTheNetwork) {
+  TimeRegressor model = TimeRegressor::standard();
+  const perfpred::Run run = run_of(job("vgg16", "4"));
+  EXPECT_TRUE(model.observe(std::vector{run}).empty());
+  EXPECT_EQ(model.observe(std::vector{run}).at(0).reason, "already observed");
+  perfpred::Run split = run_of(job("gpt2", "2", 1));
+  split.workload.parallel = ParallelLayout::parse("tp=2");
+  EXPECT_THAT(model.observe(std::vector{split}).at(0).reason, HasSubstr("runs of split networks are not learnt from"));
+}
+
+}  // namespace
+}  // namespace perfpred::testing
