@@ -4,7 +4,8 @@
 #
 #   scripts/full_check.sh NAME...
 #
-#   compilers     no compiler warns: GCC at -O2 and -O3 of everything, Clang of the core, each source on its own
+#   compilers     no compiler warns: GCC at -O2 and -O3 of everything, Clang of the core (.ci/run compiles each
+#                 changed source on its own, with clang-tidy)
 #   sanitizers    all tests of the core under the address and undefined-behaviour sanitizers, threads under another
 #   slow          the tests that scripts/test.sh leaves out, as they take minutes each (PERFPRED_REFERENCE_DIR)
 #   consumers     projects that install, find or add this one, each built from nothing
@@ -29,7 +30,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '3,28s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,29s/^# \{0,1\}//p' "$0"; }
 
 out=build/full_check
 python=${PYTHON:-python3}
@@ -75,9 +76,9 @@ torch_in() {
     >"$(echo "$1"/lib/python*/site-packages)/torch.pth"
 }
 
-# Compiles everything, each source on its own, into the folder $1; a warning is an error.
+# Compiles everything into the folder $1, as the presets do; a warning is an error.
 without_warnings() {
-  cmake --preset release -B "$1" -DCMAKE_UNITY_BUILD=OFF -DPERFPRED_WERROR=ON "${@:2}"
+  cmake --preset release -B "$1" -DPERFPRED_WERROR=ON "${@:2}"
   cmake --build "$1"
 }
 
