@@ -41,7 +41,7 @@ if(python_with_torch)
   endif()
   set_tests_properties(python_capture PROPERTIES
     ENVIRONMENT "${python_environment};PERFPRED_INSPECT=${PROJECT_BINARY_DIR}/bin/perfpred-inspect;PERFPRED_AGGREGATE=${PROJECT_BINARY_DIR}/bin/perfpred-aggregate"
-    LABELS python TIMEOUT 600)
+    LABELS python TIMEOUT 900 COST 300)
 else()
   add_test(NAME python_capture COMMAND ${CMAKE_COMMAND} -E echo "no Python with torch: the package perfpred is not tested")
   set_tests_properties(python_capture PROPERTIES SKIP_REGULAR_EXPRESSION "no Python with torch" LABELS python)
