@@ -45,8 +45,8 @@ TEST(PipelineSchedule, KeepsTheOrderOfTheNetwork) {
       return found->begin_sec;
     };
     for (std::size_t i = 1; i < passes.size(); ++i) {
-      if (passes[i].stage == passes[i - 1].stage)
-        ASSERT_GE(passes[i].begin_sec, passes[i - 1].begin_sec + sec_of(passes[i - 1]));
+      if (passes[i].stage != passes[i - 1].stage) continue;
+      ASSERT_GE(passes[i].begin_sec, passes[i - 1].begin_sec + sec_of(passes[i - 1]));
     }
     for (std::int64_t batch = 0; batch < batches; ++batch) {
       double ready = 0;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -76,12 +77,13 @@ class Drawing {
     if (sec > 0) events_.push_back({stage, lane, std::move(name), {}, begin, sec});
   }
 
-  void add(Lane lane, const OpGraph& step, const Op& op, double begin, double sec) {
+  void add(Lane lane, const OpGraph& step, const TimedKernel& kernel, double begin, double sec) {
     if (!(sec > 0)) return;
+    const Op& op = step.ops()[kernel.op];
     TimelineEvent event = {0, lane, std::string(step.name(op)), std::string(step.layer_name(op)), begin, sec};
     if (lane == Lane::compute) {
-      event.flops = op.flops;
-      event.bytes = static_cast<double>(op.bytes_read + op.bytes_written);
+      event.flops = kernel.flops;
+      event.bytes = kernel.bytes;
     }
     events_.push_back(std::move(event));
   }
@@ -130,27 +132,26 @@ class OneDevice {
     Drawing inside;
     for (std::size_t i = pass.begin; i < pass.end; ++i) {
       const TimedKernel& kernel = own_.kernels[i];
-      const Op& op = step.ops()[kernel.op];
-      if (with_kernels) drawing_.add(Lane::host, step, op, host_, kernel.host_sec);
+      if (with_kernels) drawing_.add(Lane::host, step, kernel, host_, kernel.host_sec);
       host_ += kernel.host_sec;
       device_ = std::max(device_, host_);
       if (!begin) begin = device_;
-      if (with_kernels) kernels_.push_back({&op, device_, kernel.device_sec});
+      if (with_kernels) kernels_.push_back({&kernel, device_});
       device_ += kernel.device_sec;
     }
     drawing_.add(0, Lane::compute, std::move(name), *begin, device_ - *begin);
-    for (const auto& [op, at, sec] : kernels_) drawing_.add(Lane::compute, step, *op, at, sec);
+    for (const auto& [kernel, at] : kernels_) drawing_.add(Lane::compute, step, *kernel, at, kernel->device_sec);
     kernels_.clear();
   }
 
-  struct Span {
-    const Op* op;
-    double begin, sec;
+  struct Begun {
+    const TimedKernel* kernel;
+    double begin;
   };
 
   Drawing& drawing_;
   const RankKernels& own_;
-  std::vector<Span> kernels_;  // of the pass that is drawn
+  std::vector<Begun> kernels_;  // of the pass that is drawn
   double host_ = 0, device_ = 0;
 };
 
@@ -168,7 +169,10 @@ class SeveralDevices {
     const double backward = own.seconds_of(Phase::backward);
     const double forward = own.seconds_of(Phase::forward) + own.seconds_of(Phase::loss);
     forward_share_ = forward + backward > 0 ? forward / (forward + backward) : 1;
-    compute_sec_ = (step.compute - job.work.update_sec + step.host) / passes;
+    // What a micro-batch more takes may hide the update (StepSec); its kernels do not.
+    const auto shares = sharding == Sharding::none ? 1 : static_cast<double>(job.world.layout.dp);
+    update_sec_ = std::min(std::max(job.work.update_sec, own.seconds_of(Phase::optimizer) / shares), step.compute / 2);
+    compute_sec_ = (step.compute - update_sec_ + step.host) / passes;
     waits_sec_ = inner / passes;
     hidden_sec_ = gathers_ ? step.hidden_reduce / passes : step.hidden_reduce;
   }
@@ -222,7 +226,7 @@ class SeveralDevices {
       if (!is_of_pass(pass)) continue;
       for (std::size_t i = pass.begin; i < pass.end; ++i) {
         const double kernel_sec = own_.kernels[i].device_sec * sec / own_sec;
-        drawing_.add(Lane::compute, step, step.ops()[own_.kernels[i].op], begin, kernel_sec);
+        drawing_.add(Lane::compute, step, own_.kernels[i], begin, kernel_sec);
         begin += kernel_sec;
       }
     }
@@ -232,7 +236,7 @@ class SeveralDevices {
   void draw_update(std::int64_t stage, double end) {
     const double exposed = gathers_ ? 0 : job_.step.reduce, hidden = gathers_ ? 0 : std::min(hidden_sec_, end);
     drawing_.add(stage, Lane::gradients, "summed gradients", end - hidden, hidden + exposed);
-    drawing_.add(stage, Lane::compute, "update", end + exposed, job_.work.update_sec);
+    drawing_.add(stage, Lane::compute, "update", end + exposed, update_sec_);
   }
 
   Drawing& drawing_;
@@ -242,6 +246,7 @@ class SeveralDevices {
   double forward_share_ = 0;  // of what a micro-batch computes
   // Of both passes of a micro-batch through a chunk: computing and waiting for the host; waiting for links.
   double compute_sec_ = 0, waits_sec_ = 0;
+  double update_sec_ = 0;
   double hidden_sec_ = 0;  // of collectives beside the passes; of all of them where it is done once
 };
 
@@ -286,23 +291,23 @@ Timeline timeline(const TimeRegressor& model, const Workload& workload) {
 std::string trace_json(const Timeline& timeline) {
   constexpr double per_sec = 1e6;
   nlohmann::json events = nlohmann::json::array();
-  std::set<std::pair<std::int64_t, Lane>> lanes;
+  std::map<std::int64_t, std::set<Lane>> lanes;  // by stage
   for (const TimelineEvent& event : timeline.events) {
     nlohmann::json one = {{"name", event.name},         {"ph", "X"},          {"ts", event.begin_sec * per_sec},
                           {"dur", event.sec * per_sec}, {"pid", event.stage}, {"tid", static_cast<int>(event.lane)}};
     if (!event.layer.empty()) one["args"]["layer"] = event.layer;
     if (event.bytes > 0) one["args"].update({{"flops", event.flops}, {"bytes", event.bytes}});
     events.push_back(std::move(one));
-    lanes.emplace(event.stage, event.lane);
+    lanes[event.stage].insert(event.lane);
   }
   const auto name = [&](const char* what, std::int64_t stage, int lane, std::string text) {
     events.push_back(
         {{"name", what}, {"ph", "M"}, {"pid", stage}, {"tid", lane}, {"args", {{"name", std::move(text)}}}});
   };
   const bool is_pipeline = timeline.workload.parallel.pp > 1;
-  for (const auto& [stage, lane] : lanes) {
+  for (const auto& [stage, of_stage] : lanes) {
     name("process_name", stage, 0, is_pipeline ? fmt::format("stage {}", stage) : "device");
-    name("thread_name", stage, static_cast<int>(lane), std::string(to_string(lane)));
+    for (const Lane lane : of_stage) name("thread_name", stage, static_cast<int>(lane), std::string(to_string(lane)));
   }
   return dumped(nlohmann::json{{"traceEvents", std::move(events)},
                                {"displayTimeUnit", "ms"},
