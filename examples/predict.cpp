@@ -155,7 +155,9 @@ void show(const PredictOptions& given, const std::vector<AskedRow>& rows,
 void write_trace(const std::string& path, const TimeRegressor& model, const std::vector<AskedRow>& rows) {
   const std::vector<Workload> jobs = workloads_of(rows);
   if (jobs.size() > 1) throw InputError("--trace: the device's name is that of several");
-  write_file(path, trace_json(timeline(model, jobs.front())) + "\n");
+  JobTerms terms;
+  terms.unstated = rows.front().unstated;
+  write_file(path, trace_json(timeline(model, jobs.front(), terms)) + "\n");
 }
 
 void answer_jobs(const PredictOptions& given, TimeRegressor& model, const ModelRequests& requests) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <perfpred/forecast.h>
 #include <perfpred/time_regressor.h>
 #include <perfpred/workload.h>
 
@@ -37,8 +38,10 @@ struct Timeline {
 /// Where the time of a step goes: the kernels of one device beside their host; of several devices the passes of each
 /// pipeline stage, the collectives that they wait for and those that they hide. What corrects the median (runs, the
 /// network, the program) is spread over all of it.
+/// @param terms  as for forecast(): of them the step depends on `unstated`
 /// @throws InputError as forecast(), and for a step whose kernels the op model cannot time
-[[nodiscard]] PERFPRED_API Timeline timeline(const TimeRegressor& model, const Workload& workload);
+[[nodiscard]] PERFPRED_API Timeline timeline(const TimeRegressor& model, const Workload& workload,
+                                             const JobTerms& terms = {});
 
 /// Chrome's trace events (Trace Event Format), which Perfetto and chrome://tracing show: a process a stage, a thread a
 /// lane, microseconds.

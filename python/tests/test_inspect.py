@@ -42,6 +42,25 @@ def leaves(layer):
     )
 
 
+class Timelines(unittest.TestCase):
+    def test_a_timeline_ends_with_the_predicted_step(self):
+        job = {"network": "gpt2", "batch_size": 8, "precision": "bf16"}
+        job["device"] = "A100-SXM4-80GB"
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "step.json")
+            trace = perfpred.timeline(**job, path=path)
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(json.load(file), trace)
+        events = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        end = max(event["ts"] + event["dur"] for event in events)
+        step = perfpred.predict(**job).step_sec.p50
+        self.assertAlmostEqual(end / (1e6 * step), 1, places=6)
+
+    def test_a_timeline_has_one_step(self):
+        with self.assertRaisesRegex(perfpred.InputError, "batch_size is a list"):
+            perfpred.timeline("gpt2", device="T4", batch_size=[1, 2])
+
+
 class Inspections(unittest.TestCase):
     @unittest.skipIf(torchvision is None, "torchvision is not there")
     def test_resnet_is_torchvisions(self):

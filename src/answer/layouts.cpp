@@ -29,8 +29,9 @@ std::vector<std::int64_t> divisors(std::int64_t whole) {
   return all;
 }
 
-/// Every layout of the search's devices.
-std::vector<ParallelLayout> layouts_of(const TransformerDescription& network, std::int64_t gpus, std::int64_t words) {
+/// Every layout of the search's devices; of a forward pass alone, those that differ for it and are timed.
+std::vector<ParallelLayout> layouts_of(const TransformerDescription& network, std::int64_t gpus, std::int64_t words,
+                                       bool trains) {
   std::vector<ParallelLayout> all;
   const auto add = [&](ParallelLayout layout, std::initializer_list<Sharding> shardings) {
     for (const Sharding sharding : shardings) {
@@ -38,6 +39,10 @@ std::vector<ParallelLayout> layouts_of(const TransformerDescription& network, st
       all.push_back(layout);
     }
   };
+  if (!trains) {
+    add({.dp = gpus}, {Sharding::none, Sharding::fsdp});
+    return all;
+  }
   add({.dp = gpus}, {Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::fsdp});
   for (const std::int64_t tp : divisors(gpus)) {
     for (const std::int64_t pp : divisors(gpus / tp)) {
@@ -68,14 +73,15 @@ class Search {
 
   Layouts run(const TransformerDescription& network) {
     Layouts found;
-    for (const ParallelLayout& layout : layouts_of(network, asked_.gpus, job_.input.front())) {
+    const bool trains = job_.phases != Phases::forward;
+    for (const ParallelLayout& layout : layouts_of(network, asked_.gpus, job_.input.front(), trains)) {
       if (job_.batch_size % layout.dp != 0) continue;
       const std::int64_t share = job_.batch_size / layout.dp;
       for (std::int64_t micro_batch = 1; micro_batch <= share; micro_batch *= 2) {
         // Interleaved stages take micro-batches in groups of as many as there are stages (Megatron-LM).
         if (share % micro_batch != 0 || (layout.vp > 1 && share / micro_batch % layout.pp != 0)) continue;
         for (const std::int64_t checkpoint : {std::int64_t{0}, selective_checkpoint, std::int64_t{1}})
-          add(found, layout, micro_batch, share / micro_batch, checkpoint);
+          if (trains || checkpoint == 0) add(found, layout, micro_batch, share / micro_batch, checkpoint);
       }
     }
     sort(found.layouts);

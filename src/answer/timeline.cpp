@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <perfpred/forecast.h>
 #include <perfpred/op_graph.h>
 #include <perfpred/timeline.h>
 
@@ -268,8 +267,8 @@ std::string_view to_string(Lane lane) {
   return "links gradients";
 }
 
-Timeline timeline(const TimeRegressor& model, const Workload& workload) {
-  Timeline timeline = {workload, forecast(model, workload).step_sec, {}, {}};
+Timeline timeline(const TimeRegressor& model, const Workload& workload, const JobTerms& terms) {
+  Timeline timeline = {workload, forecast(model, workload, terms).step_sec, {}, {}};
   JobVariants variants(model);
   Drawing drawing;
   bool all = false;

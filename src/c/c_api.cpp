@@ -757,7 +757,9 @@ int perfpred_timeline(const perfpred_model* model, const char* request, char* bu
     note(job.notes);
     const Workload workload = job.terms.applied_to(job.workload);
     asked->rate_cpu_for(workload);
-    give_text(asked->ask([&](const TimeRegressor& regressor) { return trace_json(timeline(regressor, workload)); }),
+    give_text(asked->ask([&](const TimeRegressor& regressor) {
+      return trace_json(timeline(regressor, workload, job.terms.job));
+    }),
               buffer, capacity, needed);
   });
 }

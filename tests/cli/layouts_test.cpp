@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "../temporary_folder.h"
 #include "spawn.h"
 
 namespace perfpred::testing {
@@ -14,6 +17,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Finished layouts(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {program("layouts"), "--network", "gpt2", "--batch-size", "64", "--precision",
@@ -80,6 +84,44 @@ TEST(Layouts, RefuseInOneLine) {
   expect_refusal(layouts({"--gpus", "1"}), 2, "gpus 1 is not at least 2");
   expect_refusal(layouts({"--gpus", "8", "--by", "beauty"}), 2, "time, price or memory");
   expect_refusal(layouts({"--gpus", "8", "--parallel", "ddp"}), 2, "--parallel");
+  expect_refusal(layouts({"--gpus", "8", "--links", "links.csv"}), 2, "--cluster");
+  expect_refusal(predict({"--gpus-per-node", "8", "--links", "links.csv"}), 2, "--links needs --cluster");
+}
+
+/// A forward pass has no gradients, states and recomputation to lay out.
+TEST(Layouts, OfAForwardPassDiffer) {
+  const json found = json_of(layouts({"--gpus", "8", "--phases", "forward", "--top", "1000", "--json"}));
+  std::set<std::string> parallel;
+  for (const json& one : found.at("layouts")) {
+    parallel.insert(one.at("parallel"));
+    EXPECT_EQ(one.at("checkpoint"), "none");
+  }
+  EXPECT_EQ(parallel, (std::set<std::string>{"ddp", "fsdp"}));
+}
+
+TEST(Layouts, ShowPricesWhereThereAreSome) {
+  const TemporaryFolder folder;
+  const std::string prices = folder.write("prices.csv", "device,price_per_hour\nA100-SXM4-80GB,3.6\n");
+  EXPECT_THAT(layouts({"--gpus", "8"}).out, Not(HasSubstr("price")));
+  EXPECT_THAT(layouts({"--gpus", "8", "--prices", prices}).out, HasSubstr("price of 1000 steps"));
+}
+
+TEST(Layouts, TheFirstIsDrawn) {
+  const TemporaryFolder folder;
+  const json best = json_of(layouts({"--gpus", "16", "--json", "--trace", folder.file("step.json")}))["layouts"][0];
+  const json drawn = json::parse(std::ifstream(folder.file("step.json")));
+  EXPECT_EQ(drawn.at("otherData").at("step_sec").at("p50"), best.at("step_sec").at("p50"));
+}
+
+TEST(PredictedSteps, AreDrawn) {
+  const TemporaryFolder folder;
+  const std::string file = folder.file("step.json");
+  const json answer = json_of(predict({"--json", "--trace", file}));
+  const json drawn = json::parse(std::ifstream(file));
+  EXPECT_EQ(drawn.at("otherData").at("step_sec"), answer.at("step_sec"));
+  EXPECT_GT(drawn.at("traceEvents").size(), 300U);
+  expect_refusal(predict({"--trace", file, "--sweep", "batch_size=1,2"}), 2, "--sweep");
+  expect_refusal(predict({"--trace", "/proc/no/step.json"}), 2, "/proc/no/step.json");
 }
 
 TEST(PredictSeveralDevices, SweepsOverPlacements) {
