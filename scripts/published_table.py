@@ -407,6 +407,9 @@ def devices_of(row):
 LAYOUT = re.compile(r"\b(tp|pp|cp|ep|vp)_?(?:size )?\s?(\d+)")
 SHARED = [(r"fsdp zero3|zero-?3", "zero3"), (r"zero-?2", "zero2"), (r"zero-?1|distributed optimizer", "zero1"), (r"fsdp", "fsdp")]
 
+# Programs whose tensor parallelism shares the words, too: torchtitan's parallelize.py; NeMo's recipes.
+WITH_SP = re.compile("pytorch/torchtitan|NVIDIA-NeMo/|NVIDIA/NeMo")
+
 
 def layout_of(row):
     """The numbers of a row's layout, and what its replicas share. @throws Unmapped"""
@@ -438,6 +441,8 @@ def placement_of(row):
     nodes = int(number(row["nodes"]) or 0) or -(-gpus // 8)
     if gpus % nodes:
         raise Unmapped("nodes of several sizes")
+    if numbers.get("tp", 1) > 1 and WITH_SP.search(row["source"]):
+        numbers["sp"] = 1
     split = ",".join(f"{name}={value}" for name, value in numbers.items())
     parallel = f"{shared}+{split}" if split and shared != "ddp" else split or shared
     return {"parallel": parallel, "gpus_per_node": f"{gpus // nodes}x{nodes}" if nodes > 1 else str(gpus)}

@@ -277,7 +277,7 @@ Timeline timeline(const TimeRegressor& model, const Workload& workload, const Jo
     all = OneDevice(drawing, own).draw();
   } else {
     const PlacedJob job = variants.placed(workload);
-    const RankKernels own = kernels_of(model, variants, on_one_device(job.rank));
+    const RankKernels own = kernels_of(model, variants, job.rank);
     all = SeveralDevices(drawing, job, own).draw();
     timeline.simplified.emplace_back("collectives of a pass are one, behind it");
     if (job.world.layout.pp > 1) timeline.simplified.emplace_back("all stages take as long as the fullest");

@@ -25,7 +25,7 @@ namespace {
 /// What a rank trains, as a job of its own: an epoch of one step of `micro_batches`.
 Workload rank_of(const Workload& workload, std::int64_t micro_batches) {
   Workload rank = of_one_rank(workload);
-  if (splits_network(rank.parallel) && rank.weights == Weights::as_precision) {
+  if (splits_network(workload.parallel) && rank.weights == Weights::as_precision) {
     // Megatron-LM computes with parameters in 16 bits, beside which the optimizer has others in 32.
     if (rank.precision == Precision::bf16) rank.weights = Weights::bf16;
     if (rank.precision == Precision::fp16) rank.weights = Weights::fp16;
@@ -71,15 +71,8 @@ Links links_of(const Workload& workload, const Device& device, const Links& know
 
 /// @throws InputError for layouts that are not timed
 void check_timed(const Workload& workload) {
-  const bool gathers = workload.parallel.sharding >= Sharding::zero2;
-  const std::string layout = workload.parallel.text();
-  if (workload.parallel.cp > 1) throw InputError(fmt::format("parallel {}: steps with cp are not timed", layout));
   if (splits_network(workload.parallel) && workload.phases == Phases::forward)
-    throw InputError(fmt::format("parallel {}: a forward pass alone is not timed", layout));
-  if (splits_network(workload.parallel) && gathers) {
-    throw InputError(fmt::format("parallel {}: steps of {} joined with tp, pp or ep are not timed", layout,
-                                 to_string(workload.parallel.sharding)));
-  }
+    throw InputError(fmt::format("parallel {}: a forward pass alone is not timed", workload.parallel.text()));
 }
 
 /// Of all that the step computes with, as it computes with them.
@@ -108,7 +101,34 @@ StepSec step_sec(const Workload& workload, const std::function<double(std::int64
   return {micro_batch, one - micro_batch};
 }
 
-RankWork work_of(const Workload& workload, const Device& device, const World& world, const StepSec& sec) {
+/// What sequence parallelism leaves of the time of a rank's passes: norms, residuals and dropout of each word are
+/// computed by one of the devices that share the matrices, not by all (Korthikanti et al. 2023, section 4.2.2).
+double with_shared_words(const Workload& rank, const TransformerDescription& network, std::int64_t devices,
+                         const Device& device, const RankModel& model) {
+  const std::shared_ptr<const ExecutedStep> step = executed_step(rank, device.kind);
+  const OpGraph& graph = step->graph();
+  double all = 0, of_words = 0;
+  for (const TimedKernel& kernel : model.kernels(rank)) {
+    const Op& op = graph.ops()[kernel.op];
+    if (op.phase == Phase::optimizer) continue;
+    all += kernel.device_sec;
+    const std::span<const TensorId> outputs = graph.outputs(op);
+    if (is_conv_or_matmul(op.kind) || outputs.empty() || outputs[0] == no_tensor) continue;
+    const Shape& shape = graph.shape(outputs[0]);
+    if (shape.rank() > 1 && shape.back() == network.hidden) of_words += kernel.device_sec;
+  }
+  if (all == 0) return 1;
+  return 1 - of_words / all * (1 - 1 / static_cast<double>(devices));
+}
+
+/// Numbers of a word's keys and values in a block.
+double key_width(const TransformerDescription& network) {
+  const std::int64_t of_head = network.head_dim > 0 ? network.head_dim : network.hidden / network.heads;
+  return static_cast<double>(2 * of_head * (network.kv_heads > 0 ? network.kv_heads : network.heads));
+}
+
+RankWork work_of(const Workload& workload, const Device& device, const World& world, const StepSec& sec,
+                 const RankModel& model) {
   const bool is_split = splits_network(world.layout);
   const std::shared_ptr<const ExecutedStep> step = executed_step(rank_of(workload, 1), device.kind);
   RankWork work;
@@ -126,9 +146,16 @@ RankWork work_of(const Workload& workload, const Device& device, const World& wo
   if (is_split) {
     const TransformerDescription network = split_transformer(workload);
     work.layers = network.layers / world.layout.pp;
-    work.hidden_bytes =
-        static_cast<double>(workload.batch_size * Program(workload.network).positions(workload) * network.hidden) *
-        (in_half ? 2 : 4);
+    const auto positions = static_cast<double>(workload.batch_size * Program(workload.network).positions(workload));
+    const double bytes = in_half ? 2 : 4;
+    const auto shares = static_cast<double>(world.layout.cp);
+    // Each of the devices that share a sequence computes as much of it: attention is balanced between them.
+    work.micro_batch_sec /= shares;
+    if (world.layout.sp && world.layout.tp > 1)
+      work.micro_batch_sec *= with_shared_words(rank_of(workload, 1), network, world.layout.tp, device, model);
+    work.hidden_bytes = positions * static_cast<double>(network.hidden) * bytes / shares;
+    if (world.layout.cp > 1)
+      work.key_bytes = positions * key_width(network) / static_cast<double>(world.layout.tp) * bytes;
   }
   return work;
 }
@@ -156,11 +183,12 @@ PlacedJob ranks_of(const Workload& workload, const Device& device, const RankMod
   PlacedJob job;
   job.world = world_of(workload);
   job.rank = rank_of(workload, 1);
-  job.alone = rank(job.rank, explains);
+  job.alone = rank.estimate(job.rank, explains);
   const StepSec of_rank = step_sec(workload, [&](std::int64_t micro_batches) {
-    return micro_batches == 1 ? job.alone.time.sec() : rank(rank_of(workload, micro_batches), false).time.sec();
+    return micro_batches == 1 ? job.alone.time.sec()
+                              : rank.estimate(rank_of(workload, micro_batches), false).time.sec();
   });
-  job.work = work_of(workload, device, job.world, of_rank);
+  job.work = work_of(workload, device, job.world, of_rank, rank);
   job.row.cluster = cluster_of(workload, device);
   job.row.gpu = device.name;
   job.row.network = workload.network;
@@ -239,7 +267,7 @@ JobEstimate predict_placed(const Workload& workload, const Device& device, const
   const StepSec of_replica = step_sec(workload, [&](std::int64_t micro_batches) {
     Workload replica = on_one_device(rank_of(workload, micro_batches));
     replica.train_images = samples_per_step(replica);
-    return rank(replica, false).time.sec();
+    return rank.estimate(replica, false).time.sec();
   });
   const std::int64_t ranks = world.layout.devices() / world.layout.dp;
   const double batches =

@@ -8,13 +8,19 @@
 
 #include "catalogue/links.h"
 #include "model/job_estimate.h"
+#include "optime/timed_kernel.h"
 #include "parallel/placed_step.h"
 #include "workload/world.h"
 
 namespace perfpred {
 
-/// Predicts the epoch of a rank, as if it had no others, and says its parts where they are asked for.
-using RankModel = std::function<JobEstimate(const Workload& rank, bool explains)>;
+/// What a rank takes as if it had no others.
+struct RankModel {
+  /// Of an epoch, with its parts where they are asked for.
+  std::function<JobEstimate(const Workload& rank, bool explains)> estimate;
+  /// Of each kernel of a step, by the op model.
+  std::function<std::vector<TimedKernel>(const Workload& rank)> kernels;
+};
 
 /// A job on several devices, by what one of its ranks does.
 struct PlacedJob {

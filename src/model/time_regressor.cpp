@@ -324,9 +324,10 @@ struct TimeRegressor::Impl {
 
   [[nodiscard]] RankModel rank_model(const ModelState& from, const ResolvedDevice& device,
                                      PredictedSteps& steps) const {
-    return [this, &from, device, &steps](const Workload& rank, bool explains) {
-      return alone(from, rank, device, steps, explains);
-    };
+    return {[this, &from, device, &steps](const Workload& rank, bool explains) {
+              return alone(from, rank, device, steps, explains);
+            },
+            [&from, device](const Workload& rank) { return from.ops->prior().kernels(rank, device); }};
   }
 
   /// A run on several devices, as `from` sees its ranks. @throws InputError as placed_run()

@@ -115,6 +115,36 @@ void share(MemoryEstimate& memory, const Workload& workload, const World& world,
   }
 }
 
+/// Of a rank whose replicas share parameters (zero3, fsdp), gradients and the optimizer's state: its share of them, and
+/// what is whole at a time. FSDP gathers a block while it computes another; between the micro-batches of a pipeline all
+/// blocks stay gathered, and their gradients are summed in fp32 until the last one (torchtitan, docs/fsdp.md).
+/// @param replicas  that share
+/// @param blocks    of the rank
+void share(RankMemory& rank, const ParallelLayout& layout, std::int64_t replicas, std::int64_t blocks) {
+  const bool gathers = layout.sharding == Sharding::zero3 || layout.sharding == Sharding::fsdp;
+  const double in_use = layout.pp > 1 ? 1 : std::min(1.0, 2 / static_cast<double>(blocks + 1));
+  const double share = 1 / static_cast<double>(replicas);
+  double bytes = 0;
+  for (RankPart& part : rank.parts) {
+    if (part.kind == PartKind::parameters && gathers) part.bytes *= in_use;  // the share is the optimizer's, in fp32
+    if (part.kind == PartKind::gradients) part.bytes *= share + (gathers && layout.pp > 1 ? 1 : 0);
+    if (part.kind == PartKind::optimizer) part.bytes *= share;
+    part.bytes = std::round(part.bytes);
+    bytes += part.bytes;
+  }
+  rank.tensors = {static_cast<std::int64_t>(bytes), static_cast<std::int64_t>(bound_sharded * bytes)};
+}
+
+/// What Megatron-LM's ranks hold, or, of replicas that share more than it does, what they do.
+std::vector<RankMemory> ranks_of(RankRequest request) {
+  const ParallelLayout layout = request.layout;
+  if (layout.sharding < Sharding::zero2) return rank_memory(request);
+  request.layout.sharding = Sharding::none;
+  std::vector<RankMemory> ranks = rank_memory(request);
+  for (RankMemory& rank : ranks) share(rank, layout, layout.dp * layout.cp, request.network.layers / layout.pp);
+  return ranks;
+}
+
 }  // namespace
 
 RankRequest rank_request(const Workload& workload, const MegatronProgram& program,
@@ -146,8 +176,10 @@ std::optional<PlacedMemory> placed_memory(const Workload& workload, const Device
   const std::optional<TransformerDescription> network = transformer_of_words(workload);
   if (!network || !unknown_field(workload, device).empty()) return std::nullopt;
   const RankRequest request = request_of(workload, *network, {}, device);
-  if (!why_unknown(request).empty()) return std::nullopt;
-  const RankMemory rank = fullest(rank_memory(request));
+  RankRequest known = request;
+  if (known.layout.sharding >= Sharding::zero2) known.layout.sharding = Sharding::none;
+  if (!why_unknown(known).empty()) return std::nullopt;
+  const RankMemory rank = fullest(ranks_of(request));
   MemoryEstimate& memory = placed.memory;
   memory.tensors = rank.tensors;
   // What the allocator keeps unused, as it does of the rank's operators one by one.

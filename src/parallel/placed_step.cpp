@@ -23,6 +23,15 @@ constexpr double of_tensors = 0.8, of_gradients = 0.87, of_transfers = 0.35, of_
 /// Half widths of the logarithm: networks that were left out on the same machine; and other machines and more nodes,
 /// which steps on 64 and 512 devices and those of another cluster show.
 constexpr double own_half_width = 0.16, inter_half_width = 0.3;
+/// The same of what no such step has: parameters that are gathered, and sequences that are shared.
+constexpr double other_half_width = 0.4;
+/// Collectives beside computing hide behind this share of a micro-batch, joined by this power: as those of replicas do
+/// (scaling_model.cpp).
+constexpr double overlap = 0.65, overlap_sharpness = 4;
+
+bool gathers(const ParallelLayout& layout) {
+  return layout.sharding == Sharding::zero3 || layout.sharding == Sharding::fsdp;
+}
 
 double ring(double devices) { return 2 * (devices - 1) / devices; }
 
@@ -47,14 +56,26 @@ class SplitStep {
     const double device = alone + tensors;
     const double micro_batch = std::pow(std::pow(device, sharpness) + std::pow(host, sharpness), 1 / sharpness);
     const auto batches = static_cast<double>(work_.micro_batches);
+    const double hides = overlap * micro_batch;
+    const double keys = key_sec(), exposed_keys = exposed_sec(keys, hides, overlap_sharpness);
     step.rate = rate;
     step.compute = batches * alone + work_.update_sec;
     step.host = batches * (micro_batch - device) + overhead;
-    step.reduce = gradient_sec();
-    step.links = batches * (tensors + transfer_sec()) + step.reduce;
-    step.bubble =
-        static_cast<double>(layout_.pp - 1) / static_cast<double>(layout_.vp) * (micro_batch + transfer_sec());
-    step.half_width = placement_.node_count() > 1 ? inter_half_width : own_half_width;
+    if (gathers(layout_)) {
+      // A pipeline's stages keep what they gathered from micro-batch to micro-batch (torchtitan, docs/fsdp.md).
+      const double times = layout_.pp > 1 ? 1 : batches;
+      const double moved = gathering_sec(), exposed = exposed_sec(moved, hides, overlap_sharpness);
+      step.reduce = times * exposed;
+      step.hidden_reduce = times * (moved - exposed);
+    } else {
+      step.reduce = gradient_sec();
+    }
+    step.links = batches * (tensors + transfer_sec() + exposed_keys) + step.reduce;
+    step.bubble = static_cast<double>(layout_.pp - 1) / static_cast<double>(layout_.vp) *
+                  (micro_batch + exposed_keys + transfer_sec());
+    step.half_width = gathers(layout_) || layout_.cp > 1 ? other_half_width
+                      : placement_.node_count() > 1      ? inter_half_width
+                                                         : own_half_width;
     return step;
   }
 
@@ -84,6 +105,23 @@ class SplitStep {
     return ring(static_cast<double>(replicas)) * work_.gradient_bytes / bytes_sec(replicas, layout_.tp, of_gradients);
   }
 
+  /// Parameters are gathered in both passes, or once for all micro-batches of a pipeline; gradients are summed and
+  /// scattered. Each moves half of what an all-reduce moves.
+  [[nodiscard]] double gathering_sec() const {
+    const std::int64_t replicas = layout_.dp * layout_.cp;
+    const double bytes = (layout_.pp > 1 ? 1 : 2) * work_.parameter_bytes + work_.gradient_bytes;
+    return ring(static_cast<double>(replicas)) / 2 * bytes / bytes_sec(replicas, layout_.tp, of_gradients);
+  }
+
+  /// Keys and values go around the devices that share a sequence in the forward pass, they and their gradients in the
+  /// backward pass (Liu et al. 2023, ring attention).
+  [[nodiscard]] double key_sec() const {
+    if (layout_.cp == 1) return 0;
+    const auto devices = static_cast<double>(layout_.cp);
+    const double bytes = 3 * static_cast<double>(work_.layers) * work_.key_bytes * (devices - 1) / devices;
+    return bytes / bytes_sec(layout_.cp, layout_.tp, of_gradients);
+  }
+
   /// Of a group of devices of which every `stride`-th belongs to it.
   [[nodiscard]] double bytes_sec(std::int64_t group, std::int64_t stride, double of_nominal) const {
     if (placement_.node_count() == 1 || group * stride <= placement_.fullest()) return within_node(group, of_nominal);
@@ -108,12 +146,8 @@ class SplitStep {
   const std::string& cluster_;
 };
 
-bool gathers(const World& world) {
-  return world.layout.sharding == Sharding::zero3 || world.layout.sharding == Sharding::fsdp;
-}
-
 double batches_of_row(const RankWork& work, const World& world) {
-  return gathers(world) ? static_cast<double>(work.micro_batches) : 1;
+  return gathers(world.layout) ? static_cast<double>(work.micro_batches) : 1;
 }
 
 PlacedStep replicas_step(const RankWork& work, const World& world, const Links& links, const ScalingRow& job,
@@ -141,8 +175,8 @@ PlacedStep replicas_step(const RankWork& work, const World& world, const Links& 
 ScalingRow replicas_row(const RankWork& work, const World& world, ScalingRow job, double step_sec) {
   const double times = batches_of_row(work, world);
   job.placement = world.placement;
-  job.accumulate = gathers(world) ? 1 : work.micro_batches;
-  job.gradient_bytes = gathers(world) ? work.gradient_bytes / 2 + work.parameter_bytes : work.gradient_bytes;
+  job.accumulate = gathers(world.layout) ? 1 : work.micro_batches;
+  job.gradient_bytes = gathers(world.layout) ? work.gradient_bytes / 2 + work.parameter_bytes : work.gradient_bytes;
   const double one_sec = static_cast<double>(work.micro_batches) * work.micro_batch_sec + work.update_sec;
   job.one_device_sec = one_sec / times;
   job.step_sec = step_sec / times;

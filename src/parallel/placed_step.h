@@ -18,6 +18,7 @@ struct RankWork {
   double gradient_bytes = 0;       ///< that replicas sum, >= 0
   double parameter_bytes = 0;      ///< as the rank computes with them, > 0
   double hidden_bytes = 0;         ///< of what a block hands to the next for a micro-batch; 0: not split
+  double key_bytes = 0;            ///< of a block's keys and values of whole sequences of a micro-batch; 0: cp is 1
 };
 
 /// A step of several devices by what its time is spent on, seconds; what computation hides is in none of them.

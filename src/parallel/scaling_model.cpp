@@ -97,10 +97,7 @@ StepParts step_parts(const Quantities& q, const Facts& row) {
   const double between_ms = row.nodes > 1 ? row.megabytes / (row.inter * std::exp(between)) : 0;
   const double links = std::hypot(within_ms, between_ms), delay = std::exp(q[latency]) * doublings;
   const double reduce = links + delay;
-  const double hides = std::exp(q[overlap]) * batch, power = std::exp(q[sharpness]);
-  const double larger = std::max(reduce, hides);
-  const double exposed =
-      larger * std::pow(std::pow(reduce / larger, power) + std::pow(hides / larger, power), 1 / power) - hides;
+  const double exposed = exposed_sec(reduce, std::exp(q[overlap]) * batch, std::exp(q[sharpness]));
   return {row.accumulate * batch, wait, exposed, std::exp(q[overhead]), delay, links};
 }
 

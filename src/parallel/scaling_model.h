@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <span>
@@ -23,6 +25,14 @@ struct ScalingEstimate {
   bool is_placement_measured = false;
   bool is_measured = false;  ///< rows of the network in the cluster and precision say what its steps take
 };
+
+/// Seconds of a collective that computing does not hide, beside which it runs: the power joins them smoothly.
+/// @param hides  seconds of computing behind which it can hide
+[[nodiscard]] inline double exposed_sec(double collective, double hides, double power) {
+  const double larger = std::max(collective, hides);
+  if (larger == 0) return 0;
+  return larger * std::pow(std::pow(collective / larger, power) + std::pow(hides / larger, power), 1 / power) - hides;
+}
 
 /// Times of data-parallel steps, from those of one device and of other placements.
 class ScalingModel {

@@ -9,9 +9,9 @@
 
 namespace perfpred {
 
-/// Whether a rank has less than the whole network.
+/// Whether a rank has less than the whole network, or of whole samples.
 [[nodiscard]] inline bool splits_network(const ParallelLayout& layout) {
-  return layout.tp > 1 || layout.pp > 1 || layout.ep > 1 || layout.etp > 1;
+  return layout.tp > 1 || layout.pp > 1 || layout.cp > 1 || layout.ep > 1 || layout.etp > 1;
 }
 
 /// The network of a job, if it is a transformer whose samples are sequences of words; nothing for others.
