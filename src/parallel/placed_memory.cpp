@@ -117,7 +117,8 @@ void share(MemoryEstimate& memory, const Workload& workload, const World& world,
 
 /// Of a rank whose replicas share parameters (zero3, fsdp), gradients and the optimizer's state: its share of them, and
 /// what is whole at a time. FSDP gathers a block while it computes another; between the micro-batches of a pipeline all
-/// blocks stay gathered, and their gradients are summed in fp32 until the last one (torchtitan, docs/fsdp.md).
+/// blocks stay gathered, and their gradients are summed in fp32 until the last one (torchtitan: fully_shard of its
+/// stages).
 /// @param replicas  that share
 /// @param blocks    of the rank
 void share(RankMemory& rank, const ParallelLayout& layout, std::int64_t replicas, std::int64_t blocks) {

@@ -62,7 +62,8 @@ class SplitStep {
     step.compute = batches * alone + work_.update_sec;
     step.host = batches * (micro_batch - device) + overhead;
     if (gathers(layout_)) {
-      // A pipeline's stages keep what they gathered from micro-batch to micro-batch (torchtitan, docs/fsdp.md).
+      // A pipeline's stages keep what they gathered from micro-batch to micro-batch (torchtitan: fully_shard of its
+      // stages).
       const double times = layout_.pp > 1 ? 1 : batches;
       const double moved = gathering_sec(), exposed = exposed_sec(moved, hides, overlap_sharpness);
       step.reduce = times * exposed;
