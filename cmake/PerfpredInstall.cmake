@@ -34,6 +34,7 @@ if(programs)
   install(TARGETS ${programs})
   get_property(links GLOBAL PROPERTY PERFPRED_PROGRAM_LINKS)
   install(PROGRAMS ${links} TYPE BIN)  # as links
+  install(DIRECTORY integrations DESTINATION ${CMAKE_INSTALL_DATADIR}/perfpred)
   if(TARGET perfpred_pages)
     install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR} OPTIONAL)
   endif()

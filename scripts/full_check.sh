@@ -20,6 +20,9 @@
 #   notebooks     executes examples/notebooks in a fresh environment (with the PyTorch of PYTHON); an error of a cell fails
 #   transcripts   runs the commands of the pages that show what programs print (with the PyTorch of PYTHON) and compares the output
 #   site          the site of the pages (mkdocs.yml) without a warning, in build/site
+#   service       perfpred-serve under load: silent clients, models that are replaced, memory; systemd's units, nginx
+#   page          its page in a headless Chromium (playwright and axe of PyPI in a fresh environment); pictures of its
+#                 states in build/full_check/page/pictures
 #   gpu           scripts/gpu_check.sh, on a machine with a GPU, into build/full_check/gpu
 #   accuracy      the tables of op models and of regressors, from PERFPRED_REFERENCE_DIR
 #   planner       the optima of tests/data/planner_figures.csv again (OR-Tools of PyPI in a fresh environment; half an
@@ -30,7 +33,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '3,29s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,32s/^# \{0,1\}//p' "$0"; }
 
 out=build/full_check
 python=${PYTHON:-python3}
@@ -146,6 +149,21 @@ check() {
       "$python" -m venv $out/site
       $out/site/bin/pip -q install mkdocs-material==9.8.2
       $out/site/bin/mkdocs build --strict
+      ;;
+    service)
+      scripts/setup.sh --core --page
+      cmake --preset core
+      cmake --build --preset core --target perfpred-serve perfpred-observe perfpred_c
+      "$python" scripts/service_check.py --bin build/core/bin --library build/core/lib/libperfpred.so
+      ;;
+    page)
+      scripts/setup.sh --core --page
+      cmake --preset core
+      cmake --build --preset core --target perfpred-serve perfpred-predict
+      rm -rf $out/page
+      "$python" -m venv $out/page
+      $out/page/bin/pip -q install axe-playwright-python==0.1.8 openapi-spec-validator==0.9.0 playwright==1.65.2
+      $out/page/bin/python scripts/page_check.py --bin build/core/bin --out $out/page/pictures
       ;;
     gpu) scripts/gpu_check.sh $out/gpu ;;
     accuracy)

@@ -25,9 +25,9 @@ namespace fs = std::filesystem;
 const fs::path root = PERFPRED_SOURCE_DIR;
 
 /// In the order of the data flow: a room includes those before it. docs/architecture.md says what each is for.
-constexpr std::array<std::string_view, 17> rooms = {"text",   "statistics", "catalogue", "network", "workload", "step",
+constexpr std::array<std::string_view, 18> rooms = {"text",   "statistics", "catalogue", "network", "workload", "step",
                                                     "device", "runs",       "aggregate", "optime",  "parallel", "model",
-                                                    "answer", "evaluate",   "plan",      "tools",   "c"};
+                                                    "answer", "evaluate",   "plan",      "tools",   "service",  "c"};
 constexpr std::array<std::string_view, 10> torch_rooms = {"device", "monitor", "files", "data",    "network",
                                                           "step",   "trace",   "train", "measure", "layers"};
 

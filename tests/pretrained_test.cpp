@@ -186,6 +186,28 @@ TEST(Pretrained, AConfigIsANetwork) {
   EXPECT_EQ(Workload::from_key(workload.key()), workload);
 }
 
+TEST(Pretrained, TheTextOfAConfigIsTheNetworkOfItsFile) {
+  const testing::TemporaryFolder folder;
+  EXPECT_EQ(add_config_text(small_llama), add_config(folder.write("config.json", small_llama)));
+  EXPECT_THAT(testing::refusal([] { (void)add_config_text("[]"); }), HasSubstr("config: is not a JSON object"));
+}
+
+/// A service that is sent ever new ones does not grow.
+TEST(Pretrained, TheLastTextsOfConfigsAreKnown) {
+  const testing::TemporaryFolder folder;
+  std::string file_text = small_llama;
+  const std::string file = add_config(folder.write("config.json", file_text.insert(1, "\"of\": \"a file\",")));
+  std::string first, last;
+  for (int i = 0; i <= 10'000; ++i) {
+    std::string text = small_llama;
+    last = add_config_text(text.insert(1, "\"i\": " + std::to_string(i) + ","));
+    if (i == 0) first = last;
+  }
+  EXPECT_NO_THROW((void)Workload::zoo(last, 1, {8}));
+  EXPECT_NO_THROW((void)Workload::zoo(file, 1, {8}));
+  EXPECT_THAT([&] { (void)Workload::zoo(first, 1, {8}); }, ThrowsMessage<InputError>(HasSubstr("was not given")));
+}
+
 TEST(Pretrained, AFileSaysHowManyLayersThereAre) {
   const testing::TemporaryFolder folder;
   for (const auto& [key, message] :

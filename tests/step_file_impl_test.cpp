@@ -52,6 +52,21 @@ TEST(StepFile, CountsAsTracedOperatorsAreCounted) {
   EXPECT_EQ(step.name(step.ops()[4]), "mylib::unheard_of");
 }
 
+TEST(StepFile, ATextIsTheStepOfItsFile) {
+  const TemporaryFolder folder;
+  json step = linear_step();
+  step["layers"] = {"", "of a text"};
+  const std::string text = step.dump(1);
+  const StepFile known = add_graph_text(text);
+  EXPECT_EQ(known.name(), StepFile(folder.write("step.json", text)).name());
+  EXPECT_EQ(known.graph(16).totals().flops, StepFile(folder.file("step.json")).graph(16).totals().flops);
+  Workload workload;
+  workload.network = known.name();
+  workload.batch_size = 16;
+  EXPECT_EQ(workload.graph().totals().flops, known.graph(16).totals().flops) << "it is known by its name";
+  EXPECT_THAT(testing::refusal([] { (void)add_graph_text("{\"format\""); }), HasSubstr("step: is not JSON"));
+}
+
 TEST(StepFile, RandomNumbersKeepTheNameOfTheirOperator) {
   const TemporaryFolder folder;
   json step = linear_step();

@@ -76,4 +76,7 @@ class PERFPRED_API Shape {
 /// (with the nearest), a size that is missing or wrong
 PERFPRED_API std::string add_config(const std::string& path);
 
+/// The same of a file's text. The last 10,000 of them stay known. @throws InputError as add_config()
+PERFPRED_API std::string add_config_text(std::string_view text);
+
 }  // namespace perfpred

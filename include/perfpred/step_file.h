@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace perfpred {
@@ -15,6 +16,9 @@ class PERFPRED_API StepFile {
  public:
   /// @throws InputError naming the file and the operator or tensor that is wrong
   explicit StepFile(const std::string& path);
+
+  /// The step of a file that holds this text, which messages call `step`. @throws InputError as above
+  [[nodiscard]] static StepFile from_text(std::string_view text);
 
   [[nodiscard]] const std::string& name() const;  ///< `step:` and the first 12 hexadecimal digits of its SHA-256
   [[nodiscard]] std::int64_t batch_size() const;  ///< of the step that was captured
@@ -35,6 +39,7 @@ class PERFPRED_API StepFile {
 
  private:
   struct Content;
+  explicit StepFile(std::shared_ptr<const Content> content);
   std::shared_ptr<const Content> content_;
 };
 
@@ -54,5 +59,9 @@ PERFPRED_API void add_graphs(const std::string& folder);
 
 /// Makes one step file known under its name. @throws InputError as StepFile does
 PERFPRED_API StepFile add_graph(const std::string& path);
+
+/// The same of a file's text. The texts that were used last stay known, 100 MB of them. @throws InputError as
+/// StepFile::from_text()
+PERFPRED_API StepFile add_graph_text(std::string_view text);
 
 }  // namespace perfpred

@@ -5,8 +5,11 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
+#include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "text/enum_names.h"
@@ -30,6 +33,16 @@ nlohmann::json limits_json(const ScalingLimits& limits) {
 
 namespace {
 
+/// What is held at the peak, by kind.
+constexpr std::array<std::pair<const char*, std::int64_t MemoryEstimate::*>, 7> memory_parts = {
+    {{"parameters", &MemoryEstimate::parameters},
+     {"gradients", &MemoryEstimate::gradients},
+     {"optimizer", &MemoryEstimate::optimizer},
+     {"activations", &MemoryEstimate::activations},
+     {"loader", &MemoryEstimate::loader},
+     {"workspace", &MemoryEstimate::workspace},
+     {"context", &MemoryEstimate::context}}};
+
 nlohmann::json memory_json(const Forecast& job) {
   if (!job.memory) return nullptr;
   nlohmann::json memory = {{"tensors", to_json(job.memory->tensors)},
@@ -37,6 +50,7 @@ nlohmann::json memory_json(const Forecast& job) {
                            {"device", to_json(job.memory->device)},
                            {"usable", or_null(job.usable_bytes)}};
   if (job.memory->given_back > 0) memory["given_back"] = job.memory->given_back;
+  for (const auto& [name, bytes] : memory_parts) memory["parts"][name] = (*job.memory).*bytes;
   return memory;
 }
 
@@ -160,6 +174,9 @@ std::optional<MemoryEstimate> memory_of(const nlohmann::json& document) {
   estimate.reserved = bound("reserved");
   estimate.device = bound("device");
   estimate.given_back = memory.value("given_back", std::int64_t{0});
+  if (const auto parts = memory.find("parts"); parts != memory.end()) {
+    for (const auto& [name, bytes] : memory_parts) estimate.*bytes = parts->at(name).get<std::int64_t>();
+  }
   return estimate;
 }
 

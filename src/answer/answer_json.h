@@ -13,8 +13,8 @@ namespace perfpred {
 /// An answer as programs and the C interface give it (docs/formats.md).
 [[nodiscard]] nlohmann::json to_json(const Answer& answer);
 
-/// The answer of such a document, without what a document does not say: the parts of its memory, and the fields of a
-/// captured step that nobody knows. @throws InputError for another document
+/// The answer of such a document, without the fields of a captured step that nobody knows, which a document does not
+/// say. @throws InputError for another document
 [[nodiscard]] Answer answer_of(const nlohmann::json& document);
 
 }  // namespace perfpred

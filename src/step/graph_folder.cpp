@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "workload/workload_columns.h"
@@ -25,18 +27,20 @@ std::vector<fs::path>& folders() {
   return all;
 }
 
-/// The step files that the process named: all their paths, and of those that it used last what they hold.
+/// The step files that the process named: all their paths, and of those that it used last what they hold. Of those
+/// that it gave as texts the ones that it used last.
 class FilesRead {
  public:
   /// @param under  the name by which it is found
   void keep(const std::string& under, const StepFile& file, const std::string& path) {
     std::error_code error;
     const std::uintmax_t bytes = fs::file_size(path, error);
-    Known& known = files_[under];
-    if (known.file) bytes_ -= known.bytes;
-    known = {file.name(), fs::absolute(path).string(), file, error ? 0 : bytes, ++uses_};
-    bytes_ += known.bytes;
-    drop_beyond();
+    keep(under, file, fs::absolute(path).string(), error ? 0 : bytes);
+  }
+
+  void keep_text(const StepFile& file, std::uintmax_t bytes) {
+    const auto known = files_.find(file.name());
+    keep(file.name(), file, known == files_.end() ? std::string() : known->second.path, bytes);
   }
 
   /// @throws InputError for one that is read again and is not what it was
@@ -56,26 +60,38 @@ class FilesRead {
 
  private:
   struct Known {
-    std::string name, path;
+    std::string name, path;  // of a text no path
     std::optional<StepFile> file;
     std::uintmax_t bytes = 0;
     std::uint64_t used = 0;
   };
+  using Files = std::map<std::string, Known>;
+
+  void keep(const std::string& under, const StepFile& file, std::string path, std::uintmax_t bytes) {
+    Known& known = files_[under];
+    if (known.file) bytes_ -= known.bytes;
+    known = {file.name(), std::move(path), file, bytes, ++uses_};
+    bytes_ += known.bytes;
+    drop_beyond();
+  }
 
   void drop_beyond() {
     constexpr std::uintmax_t most = 100'000'000;  // of files; what they hold takes about as much
     while (bytes_ > most) {
-      Known* oldest = nullptr;
-      for (auto& [name, known] : files_) {
-        if (known.file && known.used != uses_ && (oldest == nullptr || known.used < oldest->used)) oldest = &known;
+      auto oldest = files_.end();
+      for (auto one = files_.begin(); one != files_.end(); ++one) {
+        const Known& known = one->second;
+        if (known.file && known.used != uses_ && (oldest == files_.end() || known.used < oldest->second.used))
+          oldest = one;
       }
-      if (oldest == nullptr) return;
-      oldest->file.reset();
-      bytes_ -= oldest->bytes;
+      if (oldest == files_.end()) return;
+      bytes_ -= oldest->second.bytes;
+      oldest->second.file.reset();
+      if (oldest->second.path.empty()) files_.erase(oldest);
     }
   }
 
-  std::map<std::string, Known> files_;
+  Files files_;
   std::uintmax_t bytes_ = 0;  // of those that are held
   std::uint64_t uses_ = 0;
 };
@@ -102,6 +118,13 @@ StepFile add_graph(const std::string& path) {
   StepFile file(path);
   const std::lock_guard lock(graphs_mutex);
   files_read().keep(file.name(), file, path);
+  return file;
+}
+
+StepFile add_graph_text(std::string_view text) {
+  StepFile file = StepFile::from_text(text);
+  const std::lock_guard lock(graphs_mutex);
+  files_read().keep_text(file, text.size());
   return file;
 }
 

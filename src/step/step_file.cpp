@@ -221,8 +221,9 @@ struct __attribute__((visibility("hidden"))) StepFile::Content {
   std::vector<StepTensor> tensors;
   std::vector<StepOp> ops;
 
-  explicit Content(const std::string& file) : path(file), name("step:" + file_hash(file)) {
-    const auto document = read_json<json>(file);
+  /// @param file  stands in front of messages
+  Content(const std::string& file, const std::string& digits, const json& document)
+      : path(file), name("step:" + digits) {
     const Place place(file);
     const json& format = member(document, "format", place);
     if (!format.is_number_integer() || format != 1) place.refuse("is not a step file of format 1");
@@ -518,7 +519,15 @@ OpGraph StepFile::Content::graph(std::int64_t batch) const {
   return GraphBuilder(*this, batch).take();
 }
 
-StepFile::StepFile(const std::string& path) : content_(std::make_shared<const Content>(path)) {}
+StepFile::StepFile(const std::string& path)
+    : content_(std::make_shared<const Content>(path, file_hash(path), read_json<json>(path))) {}
+
+StepFile::StepFile(std::shared_ptr<const Content> content) : content_(std::move(content)) {}
+
+StepFile StepFile::from_text(std::string_view text) {
+  const std::string place = "step";
+  return StepFile(std::make_shared<const Content>(place, text_hash(text), read_json_text<json>(text, place)));
+}
 
 const std::string& StepFile::name() const { return content_->name; }
 std::int64_t StepFile::batch_size() const { return content_->batch_size; }

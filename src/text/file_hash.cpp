@@ -13,9 +13,18 @@
 #include <span>
 
 namespace perfpred {
+namespace {
+
+std::string first_digits(SHA2_CTX& digest) {
+  constexpr std::size_t bytes_named = 6;
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> hash{};
+  SHA256Final(hash.data(), &digest);
+  return fmt::format("{:02x}", fmt::join(std::span(hash).first(bytes_named), ""));
+}
+
+}  // namespace
 
 std::string file_hash(const std::string& path) {
-  constexpr std::size_t bytes_named = 6;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
   if (!file) throw InputError(fmt::format("{}: cannot be read", path));
   SHA2_CTX digest;
@@ -25,9 +34,14 @@ std::string file_hash(const std::string& path) {
     SHA256Update(&digest, buffer.data(), count);
   }
   if (std::ferror(file.get()) != 0) throw InputError(fmt::format("{}: cannot be read", path));
-  std::array<unsigned char, SHA256_DIGEST_LENGTH> hash{};
-  SHA256Final(hash.data(), &digest);
-  return fmt::format("{:02x}", fmt::join(std::span(hash).first(bytes_named), ""));
+  return first_digits(digest);
+}
+
+std::string text_hash(std::string_view text) {
+  SHA2_CTX digest;
+  SHA256Init(&digest);
+  SHA256Update(&digest, reinterpret_cast<const unsigned char*>(text.data()), text.size());
+  return first_digits(digest);
 }
 
 }  // namespace perfpred

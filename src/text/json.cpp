@@ -87,18 +87,22 @@ Json parse_json(std::string_view text) {
 }
 
 template <class Json>
-Json read_json(const std::string& path) {
-  const std::string text = read_file(path);
+Json read_json_text(std::string_view text, const std::string& place) {
   try {
     check_json_depth(text);
     return Json::parse(text);
   } catch (const typename Json::parse_error& error) {
-    throw InputError(fmt::format("{}: is not JSON (byte {})", path, error.byte));
+    throw InputError(fmt::format("{}: is not JSON (byte {})", place, error.byte));
   } catch (const typename Json::exception& error) {
-    throw InputError(fmt::format("{}: {}", path, shown(json_complaint(error))));
+    throw InputError(fmt::format("{}: {}", place, shown(json_complaint(error))));
   } catch (const InputError& error) {
-    throw InputError(fmt::format("{}: {}", path, error.what()));
+    throw InputError(fmt::format("{}: {}", place, error.what()));
   }
+}
+
+template <class Json>
+Json read_json(const std::string& path) {
+  return read_json_text<Json>(read_file(path), path);
 }
 
 template std::string dumped(const nlohmann::json&, int);
@@ -107,5 +111,7 @@ template nlohmann::json parse_json(std::string_view);
 template nlohmann::ordered_json parse_json(std::string_view);
 template nlohmann::json read_json(const std::string&);
 template nlohmann::ordered_json read_json(const std::string&);
+template nlohmann::json read_json_text(std::string_view, const std::string&);
+template nlohmann::ordered_json read_json_text(std::string_view, const std::string&);
 
 }  // namespace perfpred

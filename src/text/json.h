@@ -57,6 +57,10 @@ template <class Json>
 template <class Json>
 [[nodiscard]] Json read_json(const std::string& path);
 
+/// The same of the text of a file. @param place  names it in messages
+template <class Json>
+[[nodiscard]] Json read_json_text(std::string_view text, const std::string& place);
+
 /// A row of a table as an object: texts, numbers and lists; null where a number or a list is empty.
 template <class Row>
 [[nodiscard]] nlohmann::ordered_json row_json(const Columns<Row>& table, const Row& row) {

@@ -4,43 +4,37 @@
 #include <perfpred/error.h>
 
 #include <exception>
-#include <new>
 #include <string>
+#include <utility>
 
+#include "model/refusal.h"
 #include "text/json.h"
 #include "tools/json_request.h"
 
 namespace perfpred {
-namespace {
 
-using nlohmann::json;
-
-std::string answer_text(const std::string& line, const std::function<json(const json& request)>& answer) {
-  json request;
-  const auto refused = [&](const char* why) {
-    json said = {{"error", why}};
-    echo_id(said, request);
-    return dumped(said);
-  };
+AnsweredRequest answer_request(std::string_view text,
+                               const std::function<nlohmann::json(const nlohmann::json& request)>& answer) {
+  nlohmann::json request;
   try {
-    request = parse_request(line);
-    json said = answer(request);
+    request = parse_request(text);
+    nlohmann::json said = answer(request);
     echo_id(said, request);
-    return dumped(said);
-  } catch (const std::bad_alloc&) {
-    return refused("out of memory");
-  } catch (const std::exception& error) {
-    return refused(error.what());
+    return {std::move(said), JobStatus::ok};
+  } catch (const std::exception&) {
+    const Refusal why = refusal();
+    nlohmann::json said = {{"error", why.error}};
+    echo_id(said, request);
+    return {std::move(said), why.status};
   }
 }
 
-}  // namespace
-
-void answer_lines(std::istream& requests, std::FILE* answers, const std::function<json(const json& request)>& answer) {
+void answer_lines(std::istream& requests, std::FILE* answers,
+                  const std::function<nlohmann::json(const nlohmann::json& request)>& answer) {
   std::string line;
   while (std::getline(requests, line)) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const std::string text = answer_text(line, answer) + '\n';
+    const std::string text = dumped(answer_request(line, answer).document) + '\n';
     const bool written = std::fwrite(text.data(), 1, text.size(), answers) == text.size();
     if (!written || std::fflush(answers) != 0) throw Error("the answers cannot be written");
   }

@@ -14,13 +14,14 @@
 namespace perfpred {
 namespace {
 
-constexpr std::array<Command, 19> command_table = {{
+constexpr std::array<Command, 20> command_table = {{
     {"predict", "ask", "Predicts time, throughput, memory and price of a training job, and what limits it."},
     {"layouts", "ask", "Ranks the ways to spread a transformer's training over several devices."},
     {"plan", "ask", "Chooses the runs that a time budget is best spent on."},
     {"inspect", "ask", "Counts operators, FLOPs, bytes and memory of a training step of a network."},
     {"trace", "ask",
      "Counts operators, FLOPs, bytes and memory of a training step of a C++ module, without executing it.", true},
+    {"serve", "ask", "Answers the same over HTTP, and shows a page on which people ask."},
     {"networks", "ask", "Lists the networks that are known by name."},
     {"devices", "ask", "Shows the device catalogue, or one device of it."},
     {"collect", "measure", "Measures training runs on this machine and records them.", true},

@@ -2,6 +2,7 @@
 #include "tools/json_request.h"
 
 #include <perfpred/error.h>
+#include <perfpred/network.h>
 
 #include <fmt/format.h>
 
@@ -177,34 +178,60 @@ void check_epochs(const AnswerTerms& terms, const nlohmann::json& request) {
     throw InputError("epochs and max_steps are both given");
 }
 
+/// The text of a file that the request holds itself; nothing for a path.
+std::optional<std::string> content_of(const nlohmann::json& value) {
+  if (value.is_object()) return dumped(value);
+  if (!value.is_string()) return std::nullopt;
+  const auto& text = value.get_ref<const std::string&>();
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string::npos && text[first] == '{' ? std::optional(text) : std::nullopt;
+}
+
+/// The field `config` as the field `network`.
+SweptField network_of(const nlohmann::json& config) {
+  if (const auto text = content_of(config)) return {"network", {add_config_text(*text)}};
+  return with_configs({"config", {option_text("config", config)}});
+}
+
+/// @param notes  gets what the file says, after its path if it has one
+StepFile step_of(const nlohmann::json& value, std::vector<std::string>& notes) {
+  const std::optional<std::string> text = content_of(value);
+  const std::string path = text ? "step" : option_text("step", value);
+  StepFile file = text ? add_graph_text(*text) : add_graph(path);
+  for (const std::string& note : file.notes()) notes.push_back(fmt::format("{}: {}", path, note));
+  return file;
+}
+
 /// @param known  the terms that the request may have
 AskedJob read(const ModelRequests& requests, const nlohmann::json& request, const AnswerTerms& terms,
               std::span<const Term> known) {
   if (request.contains("config") && request.contains("network")) throw InputError("network and config are both given");
   AskedJob asked{{}, terms, {}};
   std::vector<SweptField> fields;
-  std::optional<std::string> step;
+  std::optional<StepFile> step;
   for (const auto& item : request.items()) {
     const std::string& name = item.key();
     const nlohmann::json& value = item.value();
     if (is_passed_over(name, value, !known.empty())) continue;
     if (!known.empty() && take_many(asked.terms, name, value, requests)) continue;
+    if (name == "step") {
+      step = step_of(value, asked.notes);
+      continue;
+    }
+    if (name == "config") {
+      fields.push_back(network_of(value));
+      continue;
+    }
     const std::string given = option_text(name, value);
     const auto term = std::find_if(known.begin(), known.end(), [&](const Term& one) { return one.name == name; });
-    if (name == "step") {
-      step = given;
-    } else if (term == known.end()) {
-      fields.push_back(with_configs({name, {given}}));
+    if (term == known.end()) {
+      fields.push_back({name, {given}});
     } else {
       term->set(asked.terms, given, {{}, 0, name});
       if (term->of_epochs) asked.terms.of_epochs = name;
     }
   }
-  if (step) {
-    const StepFile file = add_graph(*step);
-    for (const std::string& note : file.notes()) asked.notes.push_back(fmt::format("{}: {}", *step, note));
-    add_step_fields(fields, file);
-  }
+  if (step) add_step_fields(fields, *step);
   asked.workload = requests.of_fields(fields);
   asked.terms.job.unstated = requests.unstated(fields);
   if (is_given(fields, "train_images")) leave_tokens(asked.terms, request);

@@ -24,11 +24,12 @@ struct AskedJob {
 };
 
 /// A request is a JSON object: fields of a workload by the names of its key, `config` (a config.json) or `step` (a step
-/// file) in place of `network`, and terms of the job by the names of perfpred-predict's options: epochs, max_steps,
-/// startup_sec, price_per_hour, prices (as prices_of()), budget_sec, quantiles (a number or a list), train_tokens,
-/// lengths (a list, or as TextLengths::parse()), group_by_length, reserved_by_others, and `fit_advice`, 0 to leave out
-/// the advice and the largest batch. Values are texts, numbers, true and false, and lists of sizes for `input`; null
-/// stands for a field that is not given. `id` may be anything: it is for echo_id().
+/// file) in place of `network`, each a path, an object, or the file's text, which begins with `{`, and terms of the job
+/// by the names of perfpred-predict's options: epochs, max_steps, startup_sec, price_per_hour, prices (as prices_of()),
+/// budget_sec, quantiles (a number or a list), train_tokens, lengths (a list, or as TextLengths::parse()),
+/// group_by_length, reserved_by_others, and `fit_advice`, 0 to leave out the advice and the largest batch. Values are
+/// texts, numbers, true and false, and lists of sizes for `input`; null stands for a field that is not given. `id` may
+/// be anything: it is for echo_id().
 /// @param request  of parse_request()
 /// @param terms    of requests that do not say otherwise
 /// @throws InputError for prices without the device's, and for a field or value as ModelRequests::of_fields()

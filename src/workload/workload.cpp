@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
 
 #include "network/layers.h"
@@ -117,8 +118,9 @@ namespace {
 
 /// @throws InputError for a file whose weights are packed, where nobody says as what
 void check_quantization(const Workload& workload) {
-  const TransformerDescription* file = is_config(workload.network) ? find_config(workload.network) : nullptr;
-  if (file == nullptr || file->quantization.empty() || workload.weights != Weights::as_precision) return;
+  if (!is_config(workload.network)) return;
+  const std::optional<TransformerDescription> file = find_config(workload.network);
+  if (!file || file->quantization.empty() || workload.weights != Weights::as_precision) return;
   throw InputError(
       fmt::format("network {} has a quantization_config ({}): weights says in what type its weights are (int4 of GPTQ, "
                   "nf4, int8, or bf16 if they are unpacked)",

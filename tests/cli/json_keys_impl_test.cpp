@@ -175,35 +175,36 @@ TEST_F(JsonKeys, Observe) {
 }
 
 TEST_F(JsonKeys, Predict) {
-  const Json json = check("predict",
-                          {"--model", model(table()), "--depth", "3", "--base-filters", "32", "--batch-size", "512",
-                           "--price-per-hour", "2"},
-                          Paths{"key",
-                                "memory_bytes",
-                                "fits",
-                                "bound",
-                                "breakdown[].op",
-                                "breakdown[].sec",
-                                "breakdown[].share",
-                                "in_domain",
-                                "reason",
-                                "assumed",
-                                "left_out",
-                                "tokens_per_sec",
-                                "largest_batch",
-                                "mfu",
-                                "params",
-                                "flops",
-                                "verdict",
-                                "fit_advice[].change",
-                                "fit_advice[].memory_bytes",
-                                "fit_advice[].time_factor",
-                                "scaling",
-                                "narrow_by"} +
-                              below("memory", {"tensors.p50", "tensors.upper", "reserved.p50", "reserved.upper",
-                                               "device.p50", "device.upper", "usable"}) +
-                              below("time_sec", quantiles) + below("images_per_sec", quantiles) +
-                              below("total_sec", quantiles) + below("price", quantiles));
+  const Json json =
+      check("predict",
+            {"--model", model(table()), "--depth", "3", "--base-filters", "32", "--batch-size", "512",
+             "--price-per-hour", "2"},
+            Paths{"key",
+                  "memory_bytes",
+                  "fits",
+                  "bound",
+                  "breakdown[].op",
+                  "breakdown[].sec",
+                  "breakdown[].share",
+                  "in_domain",
+                  "reason",
+                  "assumed",
+                  "left_out",
+                  "tokens_per_sec",
+                  "largest_batch",
+                  "mfu",
+                  "params",
+                  "flops",
+                  "verdict",
+                  "fit_advice[].change",
+                  "fit_advice[].memory_bytes",
+                  "fit_advice[].time_factor",
+                  "scaling",
+                  "narrow_by"} +
+                below("memory", {"tensors.p50", "tensors.upper", "reserved.p50", "reserved.upper", "device.p50",
+                                 "device.upper", "usable", "parts.parameters", "parts.context"}) +
+                below("time_sec", quantiles) + below("images_per_sec", quantiles) + below("total_sec", quantiles) +
+                below("price", quantiles));
   EXPECT_FALSE(json.is_null());
 }
 

@@ -8,10 +8,13 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "network/zoo/pretrained.h"
 #include "network/zoo/sized_name.h"
@@ -579,9 +582,37 @@ const Architecture& architecture_of(const Config& config) {
                             nearest.found() ? fmt::format("; the nearest is {}", *nearest.found()) : ""));
 }
 
-std::mutex configs_mutex;
-std::map<std::string, TransformerDescription, std::less<>>& configs_read() {
-  static std::map<std::string, TransformerDescription, std::less<>> configs;
+/// The networks of the files that the process named, and of the texts that it gave last.
+class ConfigsRead {
+ public:
+  void keep(const std::string& name, TransformerDescription description, bool of_file) {
+    const std::lock_guard lock(mutex_);
+    const auto [known, is_new] = known_.insert_or_assign(name, std::move(description));
+    if (of_file) {
+      std::erase(texts_, name);
+    } else if (is_new) {
+      texts_.push_back(name);
+    }
+    if (texts_.size() <= most_texts) return;
+    known_.erase(texts_.front());
+    texts_.pop_front();
+  }
+
+  [[nodiscard]] std::optional<TransformerDescription> find(std::string_view name) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = known_.find(name);
+    return found == known_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+ private:
+  static constexpr std::size_t most_texts = 10'000;  // of half a kilobyte each
+  mutable std::mutex mutex_;
+  std::map<std::string, TransformerDescription, std::less<>> known_;
+  std::deque<std::string> texts_;  // names, the oldest first
+};
+
+ConfigsRead& configs_read() {
+  static ConfigsRead configs;
   return configs;
 }
 
@@ -611,17 +642,19 @@ TransformerDescription read_config(std::string_view text, const std::string& pla
   return description;
 }
 
-const TransformerDescription* find_config(std::string_view name) {
-  const std::lock_guard lock(configs_mutex);
-  const auto found = configs_read().find(name);
-  return found == configs_read().end() ? nullptr : &found->second;
-}
+std::optional<TransformerDescription> find_config(std::string_view name) { return configs_read().find(name); }
 
 std::string add_config(const std::string& path) {
   TransformerDescription description = read_config(read_file(path), path);
   std::string name = "config:" + file_hash(path);
-  const std::lock_guard lock(configs_mutex);
-  configs_read().insert_or_assign(name, description);
+  configs_read().keep(name, std::move(description), true);
+  return name;
+}
+
+std::string add_config_text(std::string_view text) {
+  TransformerDescription description = read_config(text, "config");
+  std::string name = "config:" + text_hash(text);
+  configs_read().keep(name, std::move(description), false);
   return name;
 }
 

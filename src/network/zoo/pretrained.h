@@ -131,8 +131,8 @@ struct KnownTransformer {
 /// @throws InputError for a text that is not JSON, an architecture that is not known, a size that is missing or wrong
 [[nodiscard]] TransformerDescription read_config(std::string_view text, const std::string& place);
 
-/// The description of a network that add_config() was given; null if its file is not known.
-[[nodiscard]] const TransformerDescription* find_config(std::string_view name);
+/// The description of a network that add_config() or add_config_text() was given; nothing if it is not known.
+[[nodiscard]] std::optional<TransformerDescription> find_config(std::string_view name);
 
 /// The description of a transformer by its canonical name: one of the zoo, known_networks(), a config.json's,
 /// `transformer:...`; nothing for other networks.

@@ -194,7 +194,7 @@ const ZooEntry& zoo_entry(std::string_view name) {
 std::optional<TransformerDescription> described(std::string_view name) {
   if (is_transformer(name)) return parse_transformer(name);
   if (is_config(name)) {
-    if (const TransformerDescription* known = find_config(name)) return *known;
+    if (auto known = find_config(name)) return known;
     throw InputError(
         fmt::format("network {} is a config.json's that was not given (config, add_config())", shown(name)));
   }

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <perfpred/device.h>
+#include <perfpred/run.h>
+#include <perfpred/time_regressor.h>
+
+#include <cstdint>
+#include <ctime>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "tools/model_requests.h"
+
+namespace perfpred {
+
+/// A name and the file of a model; an empty path is the standard model.
+struct ModelFile {
+  std::string name, path;
+};
+
+/// Of `name=m.json`, or a path whose stem is then the name. @throws InputError for an empty name or path
+[[nodiscard]] ModelFile parse_model_file(std::string_view text);
+
+/// A model as it was when it was read. Never changes.
+struct ServedModel {
+  ServedModel(ModelFile of, TimeRegressor read, std::time_t when)
+      : file(std::move(of)), regressor(std::move(read)), requests(regressor, {}), loaded(when) {}
+
+  ModelFile file;
+  TimeRegressor regressor;
+  ModelRequests requests;
+  std::time_t loaded;
+};
+
+/// Models by name, each read again once its file was replaced. Any thread may ask meanwhile, and keeps what it got.
+class ServedModels {
+ public:
+  using Say = std::function<void(const std::string& line)>;
+  using Reloaded = std::function<void(const std::string& name, bool good)>;
+
+  /// Reads all files. @param say  gets a line for each file that was replaced
+  /// @throws as TimeRegressor::load(); InputError for no model, and for two of one name
+  ServedModels(const std::vector<ModelFile>& files, DeviceCatalogue devices, Say say, Reloaded reloaded = {});
+
+  /// By name; an empty name is the first model. Null if there is none.
+  [[nodiscard]] std::shared_ptr<const ServedModel> find(std::string_view name) const;
+
+  /// In the order in which they were given.
+  [[nodiscard]] std::vector<std::shared_ptr<const ServedModel>> all() const;
+
+  [[nodiscard]] const DeviceCatalogue& devices() const { return devices_; }
+
+  /// Reads the files that were replaced since they were read. Of one that is no model the last good one stays, and
+  /// the reason is said once.
+  void reload_replaced();
+
+  /// TimeRegressor::observe_in_file() of a model, which is then served as its file has it: what was observed is on the
+  /// disk when this returns.
+  /// @param name  of a model that has a file
+  /// @returns the rejected runs. @throws as observe_in_file(), and nothing has changed
+  std::vector<RejectedRun> observe(std::string_view name, std::span<const Run> runs);
+
+ private:
+  /// What tells a file from the one that replaces it: device, inode, size, time of change. Empty: there is none.
+  using Stamp = std::optional<std::tuple<std::uint64_t, std::uint64_t, std::int64_t, std::int64_t, std::int64_t>>;
+
+  struct Slot {
+    ModelFile file;
+    std::shared_ptr<const ServedModel> model;
+    Stamp seen;            // of the file that was tried last
+    std::mutex replacing;  // held while a file is read or written
+  };
+
+  [[nodiscard]] static Stamp stamp_of(const std::string& path);
+  [[nodiscard]] std::shared_ptr<const ServedModel> read(const ModelFile& file) const;
+  void reload(Slot& slot);  // holds slot.replacing
+
+  DeviceCatalogue devices_;
+  Say say_;
+  Reloaded reloaded_;
+  std::vector<std::unique_ptr<Slot>> slots_;
+  mutable std::mutex models_;  // guards Slot::model of all
+};
+
+/// Reads models' files again soon after they were replaced, as long as it lives.
+class ModelWatch {
+ public:
+  explicit ModelWatch(ServedModels& models);
+
+ private:
+  std::jthread thread_;
+};
+
+}  // namespace perfpred
