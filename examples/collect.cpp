@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "progress.h"
 #include "runs/run_log.h"
 #include "tools/workload_sweep.h"
+#include "torch/distributed/ranks.h"
 #include "torch/measure/suggested_runs.h"
 #include "workload/workload_labels.h"
 #include "workload_options.h"
@@ -77,6 +79,7 @@ struct CollectRequest {
   WorkloadOptions asked;
   std::string configs, timing = "epochs", train_images = "50000", model;
   std::size_t suggested = 0;
+  std::optional<int> replicas;
   bool json = false;
   const CLI::Option *epochs_option = nullptr, *batch_option = nullptr, *images_option = nullptr;
 
@@ -97,7 +100,11 @@ struct CollectRequest {
     program.add_option("--repeats", options.repeats,
                        "rows wanted of each configuration, each by a seed of its own (default 1)");
     program.add_option("--device", options.device, "auto (default), cpu, cuda, cuda:1");
-    program.add_option("--threads", options.threads, "CPU threads (default: all)");
+    program.add_option("--threads", options.threads, "CPU threads of each replica (default: all, shared evenly)");
+    program.add_option(
+        "--replicas", replicas,
+        "train so many replicas together, as DistributedDataParallel does, each in a process of its own");
+    program.add_option("--cluster", options.cluster, "of several replicas: the name of their links in links.csv");
     program.add_option("--data", options.data, "CIFAR-10: its archive, or a folder (default: generated images)");
     program.add_option("--env", options.env, "a tag for the rows");
     program.add_option("--seed", options.seed, "of data, weights and the order of the sweep (default 0)");
@@ -148,8 +155,14 @@ int collect_command(int argc, char** argv) {
     if (request.options.timing == Timing::steps && !request.epochs_option->empty()) {
       throw InputError("--epochs goes with --timing epochs: --timing steps trains no whole epoch");
     }
-    std::vector<Workload> workloads = request.workloads();
+    request.options.ranks = Ranks::of(request.replicas, argv);
     Collector collector(request.options);
+    if (request.options.ranks && request.options.ranks->rank() > 0) {
+      leave_signals_to_rank_0();
+      collector.follow();
+      return;
+    }
+    std::vector<Workload> workloads = request.workloads();
     if (request.suggested > 0) workloads = suggested_runs(collector, workloads, request.model, request.suggested);
     stop_on_signals();
     const CollectResult result = collector.collect(workloads, show, interrupted);

@@ -34,4 +34,10 @@ inline void stop_on_signals() {
   std::signal(SIGTERM, [](int) { interrupt_asked = true; });
 }
 
+/// Of the other ranks of a group: they end when rank 0 does.
+inline void leave_signals_to_rank_0() {
+  std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGTERM, SIG_IGN);
+}
+
 }  // namespace perfpred::cli

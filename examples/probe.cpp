@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// perfpred-probe: measures this device for some seconds and writes an op model that knows it.
+// perfpred-probe: measures this device for some seconds and writes an op model that knows it, or the links of several.
 
 #include <string>
 #include <vector>
 
 #include "cli.h"
 #include "device_file.h"
+#include "links_probe.h"
 #include "measuring.h"
 #include "optime/probe.h"
 #include "progress.h"
@@ -53,6 +54,7 @@ int probe_command(int argc, char** argv) {
   std::vector<std::string> networks = {"resnet50", "mobilenet_v2", "vgg16", "bert_base"};
   std::int64_t batch_size = 0;
   DeviceFile device_file;
+  LinksProbe links;
   ProbeOptions options;
   bool json = false;
   program.add_option("--model", model, "op model that learns the device (default: the standard model)");
@@ -66,14 +68,23 @@ int probe_command(int argc, char** argv) {
   CLI::Option* batch_option =
       program.add_option("--batch-size", batch_size, "of these layers (default: 32, on a CPU 4)")->check(positive());
   program.add_option("--precision", precision, "fp32, tf32, bf16, fp16, fp64, default")->capture_default_str();
-  program.add_option("--out", out, "op model that knows the device")->capture_default_str();
+  CLI::Option* out_option =
+      program.add_option("--out", out, "op model that knows the device; with --links their table, links.csv")
+          ->capture_default_str();
   program.add_option("--layers-out", options.table,
                      "append the measured layers to this table of perfpred-bench-layers");
   program.lets_overwrite("--model", "--out");
+  links.add_to(program);
   device_file.add_to(program);
   program.add_flag("--json", json, "one JSON document on stdout");
   return program.run(argc, argv, [&] {
     begin_measuring(argv);
+    if (links.is_asked()) {
+      refuse({program.get_option("--model"), program.get_option("--network"), program.get_option("--layers-out"),
+              program.get_option("--budget-sec"), program.get_option("--precision"), batch_option},
+             "a probe of a device, not of links");
+      return links.run(argv, options.device, out_option->count() > 0 ? out : "links.csv", json);
+    }
     options.precision = parse_precision(precision);
     if (batch_option->count() == 0) batch_size = runtime_device(options.device).is_cpu() ? 4 : 32;
     options.layers = probe_layers(networks, batch_size, options.precision);

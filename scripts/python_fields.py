@@ -14,7 +14,12 @@ import textwrap
 
 from perfpred._library import json_of
 
-PLACE = pathlib.Path(__file__).resolve().parent.parent / "python" / "perfpred" / "_fields.py"
+PLACE = (
+    pathlib.Path(__file__).resolve().parent.parent
+    / "python"
+    / "perfpred"
+    / "_fields.py"
+)
 WIDTH = 88  # as ruff formats
 
 TYPES = {
@@ -35,8 +40,7 @@ OBJECTS = {"optimizer": "OfTorch", "precision": "Dtype", "loss": "OfOutput"}
 
 # measure() has arguments of its own for these, and finds those on the machine.
 OWN_OF_MEASURE = ("network", "batch_size", "train_images")
-FOUND_BY_MEASURE = ("cuda_graph", "device", "threads")
-OF_SEVERAL_DEVICES = ("parallel", "gpus_per_node", "cluster")  # which measure() refuses
+FOUND_BY_MEASURE = ("cuda_graph", "device", "threads", "gpus_per_node")
 
 HEAD = '''# SPDX-License-Identifier: Apache-2.0
 """What may be asked, by name: scripts/python_fields.py writes this file."""
@@ -94,27 +98,44 @@ def constant(name, kind, comment, value):
     """A tuple, on one line or with a value on each."""
     line = f"{name}: {kind} = {tuple_text(value)}"
     if len(line) > WIDTH:
-        line = "\n".join([f"{name}: {kind} = (", *(f'    "{one}",' for one in value), ")"])
+        line = "\n".join(
+            [f"{name}: {kind} = (", *(f'    "{one}",' for one in value), ")"]
+        )
     return f"# {comment}\n{line}\n"
 
 
 def words_constant(fields):
-    lines = ["# Words of fields that have no other values.", "WORDS: dict[str, tuple[str, ...]] = {"]
+    lines = [
+        "# Words of fields that have no other values.",
+        "WORDS: dict[str, tuple[str, ...]] = {",
+    ]
     for field in fields:
         if field["type"] != "word":
             continue
         line = f'    "{field["name"]}": {tuple_text(field["words"])},'
         if len(line) > WIDTH:
-            line = "\n".join([f'    "{field["name"]}": (', *(f'        "{one}",' for one in field["words"]), "    ),"])
+            line = "\n".join(
+                [
+                    f'    "{field["name"]}": (',
+                    *(f'        "{one}",' for one in field["words"]),
+                    "    ),",
+                ]
+            )
         lines.append(line)
     return "\n".join([*lines, "}"]) + "\n"
 
 
 def other_words_constant(fields):
-    lines = ["# What else a word is called; case and punctuation do not count.", "OTHER_WORDS: dict[str, dict[str, str]] = {"]
+    lines = [
+        "# What else a word is called; case and punctuation do not count.",
+        "OTHER_WORDS: dict[str, dict[str, str]] = {",
+    ]
     for field in fields:
         if field["other_words"]:
-            words = [f'        "{other}": "{word}",' for other, word in field["other_words"].items()]
+            words = [
+                f'        "{other}": "{word}",'
+                for other, word in field["other_words"].items()
+            ]
             lines += [f'    "{field["name"]}": {{', *words, "    },"]
     return "\n".join([*lines, "}"]) + "\n"
 
@@ -125,10 +146,18 @@ def words_types(fields):
     for field in fields:
         if not field["words"]:
             continue
-        words = [f'"{word}"' for word in (*field["words"], *(field["other_words"] or {}))]
+        words = [
+            f'"{word}"' for word in (*field["words"], *(field["other_words"] or {}))
+        ]
         line = f"{words_type(field)} = Literal[{', '.join(words)}]"
         if len(line) > WIDTH:
-            line = "\n".join([f"{words_type(field)} = Literal[", *(f"    {word}," for word in words), "]"])
+            line = "\n".join(
+                [
+                    f"{words_type(field)} = Literal[",
+                    *(f"    {word}," for word in words),
+                    "]",
+                ]
+            )
         made.append(line)
     return "\n".join(made) + "\n"
 
@@ -148,7 +177,9 @@ def typed_dict(name, base, doc, attributes):
 
 def described(field):
     kind, more = type_of(field), OBJECTS.get(field["name"])
-    meaning = field["meaning"] + (f" (default {field['default']})" if field["default"] else "")
+    meaning = field["meaning"] + (
+        f" (default {field['default']})" if field["default"] else ""
+    )
     return attribute(field["name"], f"Union[{kind}, {more}]" if more else kind, meaning)
 
 
@@ -157,7 +188,9 @@ def swept(field):
     kind, more = type_of(field), OBJECTS.get(field["name"])
     parts = f"{kind}, {more}" if more else kind.removeprefix("Union[").removesuffix("]")
     one = f"Union[{parts}]" if ", " in parts else kind
-    return attribute(field["name"], f"Union[{parts}, Iterable[{one}]]" if field["sweeps"] else one)
+    return attribute(
+        field["name"], f"Union[{parts}, Iterable[{one}]]" if field["sweeps"] else one
+    )
 
 
 def made(fields):
@@ -166,16 +199,30 @@ def made(fields):
     asked = [field for field in workload if field["name"] != "network"]
     files = [field for field in fields if field["of"] == "network"]
     terms = [field for field in fields if field["of"] == "job"]
-    theirs = (*OWN_OF_MEASURE, *FOUND_BY_MEASURE, *OF_SEVERAL_DEVICES)
+    theirs = (*OWN_OF_MEASURE, *FOUND_BY_MEASURE)
     measured = [f for f in workload if f["name"] not in theirs]
-    numbers = [f["name"] for f in workload if f["type"] in ("integer", "flag") and not f["words"]]
+    numbers = [
+        f["name"]
+        for f in workload
+        if f["type"] in ("integer", "flag") and not f["words"]
+    ]
     lists = [f["name"] for f in fields if f["type"] in ("numbers", "lengths")]
     names = "tuple[str, ...]"
     parts = [
         HEAD,
-        constant("WORKLOAD", names, "Fields of a workload, in the order of a key.", [f["name"] for f in workload]),
+        constant(
+            "WORKLOAD",
+            names,
+            "Fields of a workload, in the order of a key.",
+            [f["name"] for f in workload],
+        ),
         constant("NUMBERS", names, "Those that are numbers.", numbers),
-        constant("SHAPES", names, "A list of numbers is one value.", [f["name"] for f in fields if f["type"] == "shape"]),
+        constant(
+            "SHAPES",
+            names,
+            "A list of numbers is one value.",
+            [f["name"] for f in fields if f["type"] == "shape"],
+        ),
         constant("LISTS", names, "A list is one value.", lists),
         words_constant(workload),
         other_words_constant(workload),
@@ -187,7 +234,10 @@ def made(fields):
             [attribute(f["name"], type_of(f)) for f in measured],
         ),
         typed_dict(
-            "WorkloadFields", "TypedDict", "The fields of a workload (docs/formats.md).", [described(f) for f in asked]
+            "WorkloadFields",
+            "TypedDict",
+            "The fields of a workload (docs/formats.md).",
+            [described(f) for f in asked],
         ),
         typed_dict(
             "SharedFields",
@@ -195,7 +245,12 @@ def made(fields):
             "Those that all jobs of predict_many() share.",
             [described(f) for f in (workload[0], *files)],
         ),
-        typed_dict("Job", "WorkloadFields", "A job, with its terms.", [described(f) for f in (*files, *terms)]),
+        typed_dict(
+            "Job",
+            "WorkloadFields",
+            "A job, with its terms.",
+            [described(f) for f in (*files, *terms)],
+        ),
         typed_dict(
             "SweepOnAll",
             "TypedDict",

@@ -21,7 +21,8 @@ core_packages=(
 )
 lint_packages=(clang libclang-rt-dev clang-format clang-tidy doxygen abigail-tools) # Clang: for the sanitizers, too
 page_packages=(chromium fonts-dejavu-core nginx-light)
-torch_packages=(libturbojpeg0-dev libpng-dev libwebp-dev libarchive-dev) # pictures, and archives of CIFAR-10
+torch_packages=(libturbojpeg0-dev libpng-dev libwebp-dev libarchive-dev  # pictures, and archives of CIFAR-10
+  libgloo-dev) # headers that LibTorch leaves out
 torch_version=2.11.0
 lizard_version=1.24.3 # counts lines and branches of functions
 ruff_version=0.17.6   # formats Python, and checks it

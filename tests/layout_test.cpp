@@ -28,8 +28,8 @@ const fs::path root = PERFPRED_SOURCE_DIR;
 constexpr std::array<std::string_view, 18> rooms = {"text",   "statistics", "catalogue", "network", "workload", "step",
                                                     "device", "runs",       "aggregate", "optime",  "parallel", "model",
                                                     "answer", "evaluate",   "plan",      "tools",   "service",  "c"};
-constexpr std::array<std::string_view, 10> torch_rooms = {"device", "monitor", "files", "data",    "network",
-                                                          "step",   "trace",   "train", "measure", "layers"};
+constexpr std::array<std::string_view, 11> torch_rooms = {
+    "device", "monitor", "files", "data", "network", "distributed", "step", "trace", "train", "measure", "layers"};
 
 struct Source {
   std::string path;  // below src/, or as it is included

@@ -241,6 +241,8 @@ class MeasuredFields(TypedDict, total=False):
     loss: Loss
     padding: Padding
     phases: Phases
+    parallel: str
+    cluster: str
 
 
 class WorkloadFields(TypedDict, total=False):

@@ -3,12 +3,19 @@
 
 #include <perfpred/device.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
+#include <iterator>
+#include <set>
+#include <sstream>
 
 #include "text/csv.h"
 #include "text/enum_names.h"
+#include "text/files.h"
 #include "text/parse.h"
 
 namespace perfpred {
@@ -47,6 +54,24 @@ double bus_gb_s(std::string_view bus) {
   return of_lane.at(generation) * static_cast<double>(parse_positive_integer(bus.substr(lanes + 1), {}));
 }
 
+std::vector<std::string> words_of(const char* line) {
+  std::istringstream stream(line);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+/// A comment of nccl-tests, without its `#`: `Rank 0 Group 0 Pid 9 on HOST device 0 ...`, or the names of the columns.
+void note_comment(const std::vector<std::string>& words, Link& link, std::set<std::string>& hosts,
+                  std::vector<std::string>& header, const ValuePlace& place) {
+  if (words.empty()) return;
+  if (words.front() == "size") header = words;
+  if (words.front() == "Collective" && words.back() != "all_reduce_perf")
+    throw_bad_value(place, words.back(), "all_reduce_perf");
+  const auto on = std::ranges::find(words, "on");
+  if (words.front() != "Rank" || on == words.end() || on + 1 == words.end()) return;
+  ++link.gpus;
+  hosts.insert(on[1]);
+}
+
 }  // namespace
 
 Links Links::read(const std::string& path) {
@@ -77,6 +102,69 @@ Links Links::read(const std::string& path) {
     links.links_.push_back(std::move(link));
   }
   return links;
+}
+
+void Links::put(Link link) {
+  std::erase_if(links_, [&](const Link& one) {
+    return one.cluster == link.cluster && one.scope == link.scope && one.gpus == link.gpus && one.nodes == link.nodes;
+  });
+  links_.push_back(std::move(link));
+}
+
+void Links::write(const std::string& path) const {
+  const auto size = [](std::int64_t count) { return count == 0 ? std::string() : std::to_string(count); };
+  std::string text = "cluster,scope,gpus,nodes,bus_gb_s,latency_us,source\n";
+  for (const Link& link : links_) {
+    text += csv_line(std::array<std::string, 7>{
+        link.cluster, std::string(enumerator_name_of<LinkScope::inter>(link.scope)), size(link.gpus), size(link.nodes),
+        number_text(link.bus_gb_s), link.latency_us == 0 ? std::string() : number_text(link.latency_us), link.source});
+  }
+  write_file(path, text);
+}
+
+void put_links(const std::string& path, const std::vector<Link>& links) {
+  Links table = std::filesystem::is_regular_file(path) ? Links::read(path) : Links();
+  for (const Link& link : links) table.put(link);
+  table.write(path);
+}
+
+Link read_nccl_tests(const std::string& path, const std::string& cluster) {
+  constexpr std::int64_t small = 65'536;  // where latency is nearly all of the time
+  LineReader lines(path);
+  Link link{.cluster = cluster, .source = "probe"};
+  std::set<std::string> hosts;
+  std::vector<std::string> header;
+  std::int64_t smallest = 0, largest = 0;
+  while (const char* line = lines.next()) {
+    std::vector<std::string> words = words_of(line);
+    const auto where = [&](std::string_view name) { return ValuePlace{path, lines.line(), name}; };
+    if (!words.empty() && words.front().starts_with('#')) {
+      words.front().erase(0, 1);
+      if (words.front().empty()) words.erase(words.begin());
+      note_comment(words, link, hosts, header, where("collective"));
+      continue;
+    }
+    if (words.empty() || words.front().find_first_not_of("0123456789") != std::string::npos) continue;
+    const auto value = [&](std::string_view name) -> std::string_view {
+      const auto column = static_cast<std::size_t>(std::ranges::find(header, name) - header.begin());
+      if (column < words.size()) return words[column];
+      throw InputError(where(name).prefix() + "no column " + std::string(name) + ": is this of all_reduce_perf?");
+    };
+    const std::int64_t bytes = parse_integer(words.front(), where("size"));
+    if (bytes > largest) {
+      largest = bytes;
+      link.bus_gb_s = parse_non_negative(value("busbw"), where("busbw"));
+    }
+    if (bytes > 0 && bytes <= small && (smallest == 0 || bytes < smallest)) {
+      smallest = bytes;
+      link.latency_us = parse_non_negative(value("time"), where("time"));
+    }
+  }
+  if (link.bus_gb_s <= 0 || link.gpus < 2)
+    throw InputError(fmt::format("{}: not the output of all_reduce_perf on two devices or more", path));
+  link.nodes = static_cast<std::int64_t>(hosts.size());
+  link.scope = link.nodes > 1 ? LinkScope::inter : LinkScope::intra;
+  return link;
 }
 
 std::optional<Link> Links::find(std::string_view cluster, LinkScope scope, std::int64_t gpus,

@@ -33,6 +33,9 @@ class Links {
   [[nodiscard]] static Links read(const std::string& path);
 
   void add(Link link) { links_.push_back(std::move(link)); }
+  void put(Link link);  ///< in place of what there is of its cluster, scope and group
+  /// A table as read() takes it. @throws InputError if it cannot be written
+  void write(const std::string& path) const;
   [[nodiscard]] const std::vector<Link>& all() const { return links_; }
   [[nodiscard]] bool know(std::string_view cluster) const;
 
@@ -44,6 +47,14 @@ class Links {
  private:
   std::vector<Link> links_;
 };
+
+/// Puts links into a table, which need not exist. @throws as Links::read() and Links::write()
+void put_links(const std::string& path, const std::vector<Link>& links);
+
+/// What nccl-tests' all_reduce_perf printed, at its largest size: the scope and the group from the lines of its ranks.
+/// The latency is the time of its smallest size, where that is small.
+/// @throws InputError with file and line for a text that is not of all_reduce_perf
+[[nodiscard]] Link read_nccl_tests(const std::string& path, const std::string& cluster);
 
 /// Links of the node that a device is usually in, of a cluster without a name: what its vendor states for NVLink and
 /// its like, or for the bus; between nodes the network cards of that vendor's own machines, or 50 Gb/s Ethernet. A link

@@ -232,7 +232,6 @@ std::vector<WorkloadColumn> rarer_columns() {
             {.usual = "1",
              .how = Why::other_optimizer,
              .of_network = true,
-             .only_predicted = true,
              .check = [](const W& w) { check_least("accumulate", w.accumulate, 1); }}),
       field("compiled", &W::compiled, parse_flag, "1: by torch.compile",
             {.usual = "0", .how = Why::other_layout, .only_predicted = true}),

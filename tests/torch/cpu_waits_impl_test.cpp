@@ -65,6 +65,20 @@ TEST_F(CpuWaitsOfFiles, DoNotCountWhatThreadsTakeFromEachOther) {
   EXPECT_NEAR(waits.read(after(2))->lost_processors, 0.4, 1e-9);
 }
 
+TEST_F(CpuWaitsOfFiles, DoNotCountWhatCompanionsTake) {
+  const auto write_companion = [&](double ran) {
+    write("/proc/77/task/78/schedstat", std::to_string(static_cast<long>(ran * 1e9)) + " 0 7\n");
+  };
+  write_thread(10, 0, 0);
+  write_companion(5);
+  CpuWaits alone(2, root(), after(0));
+  CpuWaits together(2, root(), after(0), {77, 99});  // 99 has ended
+  write_thread(10, 0.6, 0.4);
+  write_companion(6.3);
+  EXPECT_NEAR(alone.read(after(1))->lost_processors, 0.4, 1e-9);
+  EXPECT_NEAR(together.read(after(1))->lost_processors, 2 - 0.6 - 1.3, 1e-9);
+}
+
 TEST_F(CpuWaitsOfFiles, SeeTheQuotaOfAGroupAndOfThoseAboveIt) {
   write_thread(10, 0, 0);
   write("/proc/self/cgroup", "0::/pod/container\n");

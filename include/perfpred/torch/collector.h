@@ -14,13 +14,17 @@
 
 namespace perfpred {
 
+class Ranks;
+
 /// How training runs are measured and where they are recorded.
 struct CollectOptions {
   Timing timing = Timing::epochs;
   int epochs = 3;                        ///< >= 2: the first is not timed; of Timing::epochs only
   int repeats = 1;                       ///< rows wanted of each workload, >= 1; each has weights and order of its own
   std::string device = "auto";           ///< `auto`, `cpu`, `cuda`, `cuda:1`
-  std::optional<int> threads;            ///< of a CPU, all by default; not for a GPU
+  std::optional<int> threads;            ///< of a CPU, of each replica: all by default, shared evenly; not for a GPU
+  std::shared_ptr<Ranks> ranks;          ///< that train together, each a replica of the network; null: one
+  std::string cluster;                   ///< of several ranks, a name of links.csv; may be empty
   std::string data;                      ///< CIFAR-10, as read_cifar10() takes it; generated images where empty
   std::string env;                       ///< a free tag
   std::uint64_t seed = 0;                ///< of the data, the order of the sweep, and the first row of each workload
@@ -56,7 +60,7 @@ class PERFPRED_API Collector {
   Collector(Collector&&) noexcept;
   Collector& operator=(Collector&&) noexcept;
 
-  /// The workload as it will be recorded: on this device, with this many threads.
+  /// The workload as it will be recorded: on this device, with this many threads, and where its replicas are.
   /// @throws InputError if it cannot be trained there
   [[nodiscard]] Workload placed(Workload workload) const;
 
@@ -73,11 +77,17 @@ class PERFPRED_API Collector {
   /// Measures every workload options.repeats times, less the rows that options.runs_csv holds already, in an order
   /// shuffled by the seed, and records each run as it ends. Equal workloads count once.
   /// @throws InputError for a workload that cannot be trained here, before anything is measured
-  /// @throws Error if a row or a log cannot be written, DeviceError if the device stopped answering
+  /// Of several ranks, rank 0 says to the others what to measure, and records it.
+  /// @throws Error if a row or a log cannot be written, or if another rank is lost, whose run is recorded as failed;
+  ///         DeviceError if the device stopped answering
   [[nodiscard]] CollectResult collect(
       std::span<const Workload> workloads,
       const std::function<void(const CollectProgress&)>& progress = [](const CollectProgress&) {},
       const std::function<bool()>& stop = [] { return false; });
+
+  /// Trains, on another rank than 0, what rank 0 says, until it says that there is no more. @throws Error if rank 0 is
+  /// lost
+  void follow();
 
  private:
   struct Impl;

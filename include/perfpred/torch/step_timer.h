@@ -10,6 +10,8 @@
 
 namespace perfpred {
 
+class RankGroup;
+
 /// The time of a step, and the device's state while it was taken; values that the system does not tell are empty.
 struct StepTiming {
   StepLabel label;
@@ -28,7 +30,9 @@ struct StepTiming {
 /// device.
 class PERFPRED_API StepTimer {
  public:
-  explicit StepTimer(c10::Device device, StepSamplesOptions options = {});
+  /// @param ranks  that time the same steps together: rank 0's times decide for all when to stop, and a sample counts
+  ///               as disturbed where one of them was; null: this process alone
+  explicit StepTimer(c10::Device device, StepSamplesOptions options = {}, RankGroup* ranks = nullptr);
 
   /// @param step   runs one training step, which must not wait for the device, and returns whether to go on. What it
   /// throws comes through
@@ -40,6 +44,7 @@ class PERFPRED_API StepTimer {
  private:
   c10::Device device_;
   StepSamplesOptions options_;
+  RankGroup* ranks_;
 };
 
 }  // namespace perfpred

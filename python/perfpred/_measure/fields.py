@@ -29,6 +29,11 @@ _TEXTS = {  # a pattern, and what it is
         "(lora|dora|adalora|ia3|adapter)(:[a-z0-9=,+]+)?",
         "an adapter as lora:r=16,targets=all",
     ),
+    "parallel": (
+        "ddp|fsdp|zero[123]",
+        "one of ddp, fsdp, zero1, zero2, zero3",
+    ),
+    "cluster": (r"[^;\x00-\x1f]+", "a text without ; and control characters"),
     "network": (r"[^;\x00-\x1f]+", "a text without ; and control characters"),
 }
 NAMES = [*_WORDS, *_TEXTS]

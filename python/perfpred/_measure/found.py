@@ -159,7 +159,23 @@ class Found:
         return self._has_gradients or bool(self._optimizers)
 
     def params(self):
+        """Trained ones; of those that FullyShardedDataParallel has flattened, this process's share."""
         return sum(p.numel() for p in self._parameters() if p.requires_grad)
+
+    def has_share_of_params(self):
+        return self._has_kind("FullyShardedDataParallel")
+
+    def parallel(self):
+        """How the processes share the training. Raises MeasureError where neither the network nor the optimizer says it."""
+        if self._has_kind("FullyShardedDataParallel") or self._has_kind("FSDPModule"):
+            return "fsdp"
+        if any(_is_kind(o, "ZeroRedundancyOptimizer") for o in self._optimizers):
+            return "zero1"
+        if self._has_kind("DistributedDataParallel"):
+            return "ddp"
+        raise MeasureError(
+            "how the processes share the training is not known (no DistributedDataParallel, no FSDP): say parallel=..."
+        )
 
     def trains_all(self):
         return all(p.requires_grad for p in self._parameters())
@@ -179,7 +195,7 @@ class Found:
 
     def set_precision(self):
         """As perfpred.capture has it, whatever the device."""
-        dtype = self._autocast or self._most_common_dtype()
+        dtype = self._autocast or self._sharded_dtype() or self._most_common_dtype()
         return precision_of(dtype)
 
     def precision(self):
@@ -235,6 +251,25 @@ class Found:
 
     def _modules(self):
         return list(self.module.modules())
+
+    def _has_kind(self, name):
+        return any(_is_kind(m, name) for m in self._modules())
+
+    def _sharded_dtype(self):
+        """That the parameters are cast to by the mixed precision of FSDP, if that is on."""
+        for module in self._modules():
+            policy = getattr(module, "mixed_precision", None)
+            if _is_kind(module, "FSDPModule"):
+                policy = module._get_fsdp_state()._mp_policy
+            dtype = getattr(policy, "param_dtype", None)
+            if dtype in HALVES:
+                return dtype
+        return None
+
+
+def _is_kind(thing, name):
+    """By the name of its class or of one above it: these are not loaded where nobody uses them."""
+    return any(kind.__name__ == name for kind in type(thing).__mro__)
 
 
 def _wraps(optimizer):

@@ -63,6 +63,29 @@ def _own_processes():
     return ["self"] + [str(child.pid) for child in multiprocessing.active_children()]
 
 
+def _threads_of(processes):
+    """{file: (seconds run, seconds in the queue)}"""
+    threads = {}
+    for process in processes:
+        for file in glob.glob(f"/proc/{process}/task/*/schedstat"):
+            try:
+                ran, waited = (first_line(file) or "").split()[:2]
+            except ValueError:
+                continue  # the thread has ended
+            threads[file] = (float(ran) * 1e-9, float(waited) * 1e-9)
+    return threads
+
+
+def _meanwhile(before, now):
+    """(seconds run, seconds in the queue) of all threads."""
+    ran = waited = 0.0
+    for name, (ran_sec, waited_sec) in now.items():
+        ran_before, waited_before = before.get(name, (0.0, 0.0))
+        ran += max(0.0, ran_sec - ran_before)
+        waited += max(0.0, waited_sec - waited_before)
+    return ran, waited
+
+
 def _cgroup_files():
     """cpu.stat of the process's group and of those above it: a quota may be set at any level."""
     files: list[str] = []
@@ -105,7 +128,8 @@ def _throttled_sec(path):
 class _Waits:
     """What kept the threads of this program from computing, as the kernel counts it."""
 
-    def __init__(self):
+    def __init__(self, companions):
+        self._companions = companions
         self._cgroups = _cgroup_files()
         self._heat = glob.glob(
             "/sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/core_throttle_count"
@@ -116,34 +140,27 @@ class _Waits:
         )  # does the kernel count the time in the queue (CONFIG_SCHED_INFO)?
 
     def _counters(self):
-        threads = {}
-        for process in _own_processes():
-            for file in glob.glob(f"/proc/{process}/task/*/schedstat"):
-                try:
-                    ran, waited = (first_line(file) or "").split()[:2]
-                except ValueError:
-                    continue  # the thread has ended
-                threads[file] = (float(ran) * 1e-9, float(waited) * 1e-9)
         heat = sum(_number(first_line(file)) or 0 for file in self._heat)
-        return threads, sum(_throttled_sec(file) for file in self._cgroups), heat
+        throttled = sum(_throttled_sec(file) for file in self._cgroups)
+        return (
+            _threads_of(_own_processes()),
+            throttled,
+            heat,
+            _threads_of(self._companions),
+        )
 
     def read(self):
         """(processors that others used while our threads were ready, whether heat or a quota slowed us down)"""
         counters, now = self._counters(), time.monotonic()
-        (threads, throttled, heat), (before, throttled_before, heat_before) = (
-            counters,
-            self._last,
-        )
+        threads, throttled, heat, companions = counters
+        before, throttled_before, heat_before, companions_before = self._last
         sec = now - self._time
         self._last, self._time = counters, now
         if sec <= 0:
             return 0.0, heat > heat_before
-        ran = waited = 0.0
-        for name, (ran_sec, waited_sec) in threads.items():
-            ran_before, waited_before = before.get(name, (0.0, 0.0))
-            ran += max(0.0, ran_sec - ran_before)
-            waited += max(0.0, waited_sec - waited_before)
-        # Where our threads used all processors, they waited for each other.
+        ran, waited = _meanwhile(before, threads)
+        ran += _meanwhile(companions_before, companions)[0]
+        # Where these threads used all processors, they waited for each other.
         lost = min(waited, max(0.0, usable_processors() * sec - ran)) / sec
         return lost, heat > heat_before or (
             throttled - throttled_before
@@ -263,16 +280,16 @@ class Reading(
 
 
 class Monitor:
-    """Watches a device."""
+    """Watches a device. companions: numbers of processes that are measured together with this one."""
 
-    def __init__(self, device):
+    def __init__(self, device, companions=()):
         self._device = device
         self.awaits_company = False  # a later reading will tell whether there is company, for all the time since the first
         if device.type == "cuda":
             self._nvml, bus = _Nvml(), pci_bus_id(device)
             self._gpu = None if bus is None else self._nvml.device(bus)
         else:
-            self._waits = _Waits()
+            self._waits = _Waits(companions)
             self._uses: collections.deque[tuple[float, float, float]] = (
                 collections.deque()
             )  # (time, busy, own) of the last second, the oldest first

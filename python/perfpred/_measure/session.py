@@ -34,6 +34,7 @@ from perfpred._measure.found import Found, first_call, replaced
 from perfpred._measure.graphs import Graphs, is_step_file, layout, of_file, read
 from perfpred._measure.monitor import Monitor, value_of
 from perfpred._measure.samples import MIN_SAMPLES, StepSamples
+from perfpred._measure.world import World, processes
 from perfpred._tables import Path
 
 if TYPE_CHECKING:
@@ -63,7 +64,10 @@ _OF_MEMORY = (
 
 
 # Fields of a workload whose network is a step file. What else there is to say of the step is in the file.
-_OF_STEP_FILE = "network batch_size train_images precision layout cuda_graph device threads compiled software loader".split()
+_OF_STEP_FILE = (
+    "network batch_size train_images precision layout cuda_graph device threads compiled software loader parallel "
+    "gpus_per_node cluster"
+).split()
 
 
 def _of_step_file(workload):
@@ -236,6 +240,10 @@ class measure:
         self._monitor: Any = None
         self._clock: Any = None
         self._line = Line(sys.stderr)
+        self._world: Any = (
+            None  # the processes that train together, if there are several
+        )
+        self._params = None  # trained, where one process has a share of them
         self._window: list[float] = []  # seconds of steps
         self._clocks_mhz: list[float] = []
         self._host_sec: list[float] = []
@@ -264,9 +272,9 @@ class measure:
             raise MeasureError(
                 "a perfpred.measure is for one with statement: make another one"
             )
-        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        if processes() > 1 and self._captures:
             raise MeasureError(
-                "several processes (WORLD_SIZE) train one network: a row of runs.csv is of one device"
+                "capture: a step is captured in one process; in several, say network=... (the captured file)"
             )
         runs_file.check_writable(self.path)
         now = datetime.datetime.now(datetime.timezone.utc)
@@ -292,7 +300,7 @@ class measure:
         self._line.clear()
         if self._session is not None:
             self._end_capture(False)  # the step has not ended
-        if self.done:
+        if self.done or (self._world is not None and self._world.rank > 0):
             return
         if kind is None:
             self._end_early()
@@ -320,7 +328,7 @@ class measure:
         if not self.done:
             self._accumulated, self._micro_steps = self._micro_steps + 1, 0
             self._next()
-        return self.done
+        return self.done if self._world is None else self._is_over()
 
     def micro_step(self) -> None:
         """A batch has ended whose gradients a later update uses: to be called in place of step() then."""
@@ -364,11 +372,30 @@ class measure:
         """The DataLoader of the training, where its iteration began before this was entered."""
         self._found.note_loader(loader)
 
+    def _is_over(self):
+        """What rank 0 says, so that all processes leave their loops at the same step."""
+        over, asked = self._world.over(self.done)
+        if asked and self._next == self._sample and self._device.type == "cpu":
+            self._window += self._clock.take(0)
+            self._clock.restart()  # the agreement is not part of the next step
+            self._clock.mark()
+        return over
+
+    def _follow(self):
+        """A step of another process than rank 0, which measures."""
+
     # What the end of a step means, in the order of the steps.
 
     def _end_first(self):
         """The first step chose and loaded kernels, and allocated: it is not a sample."""
         self._of_step.close()
+        if processes() > 1:
+            self._world = World()
+            if self._found.module is not None and self._found.has_share_of_params():
+                self._params = self._world.sum(self._found.params())
+            if self._world.rank > 0:
+                self._next = self._follow
+                return
         self._know_workload()
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
@@ -385,7 +412,8 @@ class measure:
         self._next = self._begin_sampling
 
     def _begin_sampling(self):
-        self._monitor = Monitor(self._device)
+        beside = () if self._world is None else self._world.neighbours
+        self._monitor = Monitor(self._device, beside)
         self._samples = StepSamples(self._limit_sec or _LIMIT_SEC[self._device.type])
         self._clock = _Clock(self._device)
         if self._device.type == "cuda":
@@ -575,6 +603,10 @@ class measure:
             raise MeasureError(
                 "the network is not known: say network=... (a name of the zoo, or your own), or capture=True"
             )
+        if self._world is not None:
+            known["gpus_per_node"] = self._world.gpus_per_node
+            if "parallel" not in known:
+                known["parallel"] = found.parallel()
         known["cuda_graph"] = 0
         known["threads"] = torch.get_num_threads() if self._device.type == "cpu" else ""
         known["device"] = (
@@ -610,9 +642,7 @@ class measure:
             return
         if not self._is_step:
             whole = self._found.trains_all() and not self._workload.get("adapter")
-            checks.check_network(
-                self._workload, self._found.params() if whole else None
-            )
+            checks.check_network(self._workload, self._trained() if whole else None)
 
     def _as_in_file(self, fields, batches):
         """Fields of a network step:..., as far as its file is known. Raises MeasureError if that is of another step."""
@@ -646,7 +676,7 @@ class measure:
             timestamp_utc=self._begun,
             framework=f"PyTorch {torch.__version__}",
             epochs=0,
-            params=self._found.params(),
+            params=self._trained(),
             epoch_times_json="[]",
             env=self._env or ("compile" if row["compiled"] == "1" else ""),
             host=os.uname().nodename,
@@ -667,6 +697,10 @@ class measure:
         row.update(self._of_memory)
         return row
 
+    def _trained(self):
+        """Parameters, of all processes."""
+        return self._found.params() if self._params is None else self._params
+
     def _note_peak(self):
         if self._device.type == "cuda":
             self._of_memory["peak_mem_mb"] = (
@@ -681,6 +715,8 @@ class measure:
         samples = int(self._workload["batch_size"]) * int(
             self._workload.get("accumulate", self._accumulated)
         )
+        if self._world is not None:
+            samples *= self._world.size
         return max(int(self._workload["train_images"]) / samples, 1) * mean_sec
 
     def _finish(self, ended=False):

@@ -69,7 +69,7 @@ void BatchLoader::stop() {
 }
 
 void BatchLoader::start(const ImageSource& source, std::int64_t images, std::optional<std::uint64_t> shuffle_seed,
-                        std::int64_t first) {
+                        std::int64_t first, RankShare share) {
   stop();
   source_ = &source;
   if (copy_stream_) {
@@ -89,6 +89,7 @@ void BatchLoader::start(const ImageSource& source, std::int64_t images, std::opt
     const auto rest = std::min(round.size(), static_cast<std::size_t>(images) - order_.size());
     order_.insert(order_.end(), round.begin(), round.begin() + static_cast<std::ptrdiff_t>(rest));
   }
+  deal(share);
   for (Slot& slot : slots_) {
     slot.holds = -1;
     slot.error = nullptr;
@@ -103,6 +104,15 @@ void BatchLoader::start(const ImageSource& source, std::int64_t images, std::opt
       work();
     });
   }
+}
+
+/// Leaves this rank's share of the order.
+void BatchLoader::deal(RankShare share) {
+  share_ = share;
+  if (share.size == 1) return;
+  const std::vector<std::int64_t> all = std::exchange(order_, {});
+  for (std::int64_t i = 0; i < share.of(static_cast<std::int64_t>(all.size())); ++i)
+    order_.push_back(all[static_cast<std::size_t>(i * share.size + share.rank) % all.size()]);
 }
 
 void BatchLoader::work() {
@@ -152,7 +162,7 @@ void BatchLoader::fill(Slot& slot, std::int64_t number) {
   auto* targets = slot.targets.mutable_data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t image = order_[static_cast<std::size_t>(begin + i)];
-    const auto draw = mix(draw_seed_, static_cast<std::uint64_t>(begin + i));
+    const auto draw = mix(draw_seed_, static_cast<std::uint64_t>((begin + i) * share_.size + share_.rank));
     if (words()) {
       read_image<std::int64_t>(image, draw, slot.inputs, i);
       const auto* row = slot.inputs.const_data_ptr<std::int64_t>() + i * shape_[0];

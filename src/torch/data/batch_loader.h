@@ -42,6 +42,14 @@ struct LoaderOptions {
   std::int64_t labels = 1;  ///< of an image: one, or of each box the same
 };
 
+/// A rank's part of the images of a pass, as torch.utils.data.DistributedSampler deals them: every `size`-th of their
+/// order from the `rank`-th on. Where they do not divide evenly, the first ones come again, so that all have as many.
+struct RankShare {
+  int rank = 0, size = 1;
+
+  [[nodiscard]] std::int64_t of(std::int64_t images) const { return (images + size - 1) / size; }
+};
+
 /// What a workload's batches are like, for a loader of so many threads.
 [[nodiscard]] LoaderOptions loader_options(const Workload& workload, c10::Device device, int workers);
 
@@ -61,8 +69,9 @@ class BatchLoader {
   /// decides, or in their own without one; if more are asked for than there are, further rounds follow.
   /// @param source  has to live until the next pass begins or stop() returns
   /// @param first   number of the batch to begin with; earlier ones are skipped
+  /// @param share   of the images, which all ranks shuffle alike
   void start(const ImageSource& source, std::int64_t images, std::optional<std::uint64_t> shuffle_seed,
-             std::int64_t first = 0);
+             std::int64_t first = 0, RankShare share = {});
 
   /// The next batch, nothing after the last; the last may be smaller. Its memory is used again after the next call,
   /// once the device has done all work that the current stream holds then.
@@ -90,6 +99,7 @@ class BatchLoader {
   };
 
   void work();
+  void deal(RankShare share);
   void fill(Slot& slot, std::int64_t number);
   void stage(std::int64_t number);
   void join_copies();
@@ -107,6 +117,7 @@ class BatchLoader {
   std::vector<Slot> slots_;
   std::vector<std::int64_t> order_;
   std::uint64_t draw_seed_ = 0;
+  RankShare share_;
   std::vector<std::thread> threads_;
   std::optional<c10::Stream> copy_stream_;  // none on a CPU
   std::array<DeviceBatch, 2> on_device_;    // even and odd batches

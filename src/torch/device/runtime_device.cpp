@@ -48,6 +48,21 @@ c10::Device runtime_device(std::string_view text) {
   throw InputError(fmt::format("device \"{}\" is not auto, cpu, cuda or cuda:N", text));
 }
 
+c10::Device runtime_device(std::string_view text, int local_rank, int processes) {
+  if (processes == 1) return runtime_device(text);
+  const int gpus = text == "cpu" ? 0 : cuda_device_count();
+  if (text == "auto" && gpus == 0) text = "cpu";
+  if (text != "auto" && text != "cuda") {
+    const c10::Device one = runtime_device(text);
+    if (!one.is_cpu())
+      throw InputError(fmt::format("device {} is one for {} replicas: cuda gives each its own", text, processes));
+    return one;
+  }
+  if (gpus < processes)
+    throw DeviceError(fmt::format("{} replicas need as many CUDA devices: this machine has {}", processes, gpus));
+  return cuda(local_rank);
+}
+
 std::string device_name(c10::Device device) {
   if (device.is_cpu()) {
     const std::string model = cpu_model_name();
@@ -56,7 +71,7 @@ std::string device_name(c10::Device device) {
   return guard_torch([device] { return cuda_device(device.index()).name; });
 }
 
-std::optional<int> use_cpu_threads(c10::Device device, std::optional<int> asked) {
+std::optional<int> use_cpu_threads(c10::Device device, std::optional<int> asked, int processes) {
   if (!device.is_cpu()) {
     if (asked) throw InputError("threads are those of a CPU, and the device is a GPU");
     return std::nullopt;
@@ -64,7 +79,7 @@ std::optional<int> use_cpu_threads(c10::Device device, std::optional<int> asked)
   const int most = std::max(cpu_threads(), static_cast<int>(std::thread::hardware_concurrency()));
   if (asked && !(*asked >= 1 && *asked <= most))
     throw InputError(fmt::format("threads {} is not between 1 and this machine's {}", *asked, most));
-  const int threads = asked.value_or(cpu_threads());
+  const int threads = asked.value_or(std::max(1, cpu_threads() / processes));
   at::set_num_threads(threads);
   return threads;
 }

@@ -34,6 +34,7 @@
 #include "torch/device/runtime_device.h"
 #include "torch/device/step_clock.h"
 #include "torch/device/torch_errors.h"
+#include "torch/distributed/ranks.h"
 #include "torch/measure/epoch_measurement.h"
 #include "torch/measure/run_log_writer.h"
 #include "torch/measure/step_measurement.h"
@@ -43,6 +44,7 @@
 #include "torch/train/training_data.h"
 #include "torch/train/training_session.h"
 #include "workload/workload_columns.h"
+#include "workload/world.h"
 
 namespace perfpred {
 namespace {
@@ -75,16 +77,18 @@ void check(const CollectOptions& options) {
   if (options.time_limit_sec && !(*options.time_limit_sec > 0)) {
     throw InputError(fmt::format("time limit {} s is not positive", *options.time_limit_sec));
   }
+  if (!options.ranks && !options.cluster.empty()) throw InputError("cluster is for several replicas");
 }
 
 /// The system ends a process that takes more memory than there is, and with it the sweep, each time it is started.
+/// @param ranks  on this machine
 /// @throws OutOfMemory for a step of a network of the zoo that needs more than this CPU's machine has
-void check_memory(const Workload& workload, int threads) {
+void check_memory(const Workload& workload, int threads, int ranks) {
   const auto machine = memory_bytes();
   if (!machine) return;
   TrainingJob job = TrainingJob::on(Device::this_cpu()).value();
   job.threads = threads;
-  const std::int64_t needed = estimate_memory(execute(workload.graph(), DeviceKind::cpu), job).peak_bytes;
+  const std::int64_t needed = estimate_memory(execute(workload.graph(), DeviceKind::cpu), job).peak_bytes * ranks;
   if (needed <= *machine) return;
   throw OutOfMemory(fmt::format("not tried: needs {:.1f} GB, the machine has {:.1f} GB",
                                 static_cast<double>(needed) * 1e-9, static_cast<double>(*machine) * 1e-9));
@@ -143,23 +147,39 @@ void record(Run& run, const EpochMeasurement& measured) {
 }  // namespace
 
 struct __attribute__((visibility("hidden"))) Collector::Impl {
-  explicit Impl(CollectOptions given) : options(std::move(given)), device(runtime_device(options.device)) {
+  explicit Impl(CollectOptions given) : options(std::move(given)), device(device_of(options)) {
     check(options);
     name = canonical_device(device_name(device));
-    threads = use_cpu_threads(device, options.threads);
+    threads = use_cpu_threads(device, options.threads, options.ranks ? options.ranks->local_size() : 1);
   }
+
+  [[nodiscard]] static c10::Device device_of(const CollectOptions& options) {
+    if (!options.ranks) return runtime_device(options.device);
+    return runtime_device(options.device, options.ranks->local_rank(), options.ranks->local_size());
+  }
+
+  [[nodiscard]] int replicas() const { return options.ranks ? options.ranks->size() : 1; }
 
   [[nodiscard]] Workload placed(Workload workload) const {
     workload.device = name;
     workload.threads = threads;
     workload.validate();
+    if (options.ranks && workload.gpus_per_node == options.ranks->placement() && workload.cluster == options.cluster)
+      workload = on_one_device(workload);  // as this function gave it
     check_trainable(workload, device);
     if (is_captured_step(workload.network)) {
       throw InputError(
           fmt::format("network {} is a step, which cannot be trained: perfpred.measure in Python times your own loop",
                       workload.network));
     }
-    check_last_batch(workload);
+    Workload of_rank = workload;
+    of_rank.train_images = RankShare{0, replicas()}.of(workload.train_images);
+    check_last_batch(of_rank);
+    if (!options.ranks) return workload;
+    if (workload.cuda_graph) throw InputError("cuda_graph goes with one replica");
+    workload.gpus_per_node = options.ranks->placement();
+    workload.cluster = options.cluster;
+    workload.validate();
     return workload;
   }
 
@@ -196,6 +216,7 @@ struct __attribute__((visibility("hidden"))) Collector::Impl {
   /// @returns whether it was not stopped
   bool train(Run& run, const Job& job, MemoryPeak& peak, RunLogWriter& log, const std::function<bool()>& stop);
   std::optional<Run> measure(const Job& job, RunLogWriter& log, const std::function<bool()>& stop);
+  void follow(const std::string& text);
   [[nodiscard]] std::string specification(const Job& job) const;
   [[nodiscard]] RunLogWriter open_log(const Workload& workload) const;
   [[nodiscard]] bool counts(const Run& run) const;
@@ -230,11 +251,14 @@ bool Collector::Impl::train(Run& run, const Job& job, MemoryPeak& peak, RunLogWr
                             const std::function<bool()>& stop) {
   const auto begin = Clock::now();
   const Workload& workload = job.workload;
-  if (threads) check_memory(workload, *threads);
+  std::unique_ptr<RankGroup> group;
+  if (options.ranks) group = options.ranks->connect(device);
+  if (threads) check_memory(workload, *threads, options.ranks ? options.ranks->local_size() : 1);
   const ImageData& images = *guard_torch([&] { return &data_for(workload); });
   run.mem_free_mb = guard_torch([&] { return DeviceMonitor(device).read().mem_free_mb; });
   auto owned = guard_torch([&] {
-    return std::make_unique<TrainingSession>(workload, device, images, job.seed, options.timing == Timing::epochs);
+    return std::make_unique<TrainingSession>(workload, device, images, job.seed, options.timing == Timing::epochs,
+                                             group.get());
   });
   return use_until_device_fails(std::move(owned), [&](TrainingSession& session) {
     if (options.timing == Timing::epochs) {
@@ -262,7 +286,14 @@ std::optional<Run> Collector::Impl::measure(const Job& job, RunLogWriter& log, c
   log.line(specification(job));
   MemoryPeak peak(device);
   try {
-    if (!train(run, job, peak, log, stop)) return std::nullopt;
+    bool finished = false;
+    const auto train_here = [&] { finished = train(run, job, peak, log, stop); };
+    if (options.ranks) {
+      options.ranks->lead(fmt::format("{} {}", job.seed, job.workload.key()), train_here);
+    } else {
+      train_here();
+    }
+    if (!finished) return std::nullopt;
     run.images_per_sec = static_cast<double>(job.workload.train_images) / *run.avg_time_sec;
   } catch (const OutOfMemory& error) {
     run.outcome = Outcome::oom;
@@ -279,6 +310,17 @@ std::optional<Run> Collector::Impl::measure(const Job& job, RunLogWriter& log, c
   }
   log.line(run_json(run));
   return run;
+}
+
+/// Trains what rank 0 says: its seed, a blank, its key.
+void Collector::Impl::follow(const std::string& text) {
+  const std::size_t blank = text.find(' ');
+  Job job = {Workload::from_key(text.substr(blank + 1)), std::stoull(text.substr(0, blank))};
+  job.workload.threads = threads;
+  Run not_recorded = begin(job.workload);
+  MemoryPeak peak(device);
+  RunLogWriter no_log;
+  static_cast<void>(train(not_recorded, job, peak, no_log, [] { return false; }));
 }
 
 RunLogWriter Collector::Impl::open_log(const Workload& workload) const {
@@ -342,7 +384,12 @@ std::vector<Workload> Collector::left(std::span<const Workload> workloads) {
 std::optional<Run> Collector::measure(const Workload& workload, const std::function<bool()>& stop) {
   RunLogWriter no_log;
   const auto never = [] { return false; };
+  if (impl_->options.ranks) impl_->options.ranks->start();
   return impl_->measure({impl_->placed(workload), impl_->options.seed}, no_log, stop ? stop : never);
+}
+
+void Collector::follow() {
+  impl_->options.ranks->follow([this](const std::string& text) { impl_->follow(text); });
 }
 
 CollectResult Collector::collect(std::span<const Workload> workloads,
@@ -358,6 +405,8 @@ CollectResult Collector::collect(std::span<const Workload> workloads,
   std::vector<Job> jobs = impl_->jobs_left(workloads, result.skipped);
   Random random(impl_->options.seed);
   random.shuffle(jobs);
+  const std::shared_ptr<Ranks>& ranks = impl_->options.ranks;
+  if (ranks && !jobs.empty()) ranks->start();
   const auto limit = impl_->options.time_limit_sec;
   const auto begin = Clock::now();
   result.left = static_cast<int>(jobs.size());
@@ -382,7 +431,9 @@ CollectResult Collector::collect(std::span<const Workload> workloads,
       synchronize(impl_->device);
       empty_cache(impl_->device);
     });
+    if (ranks) ranks->await_others();
   }
+  if (ranks) ranks->end();
   result.set_aside = recorder.set_aside();
   return result;
 }

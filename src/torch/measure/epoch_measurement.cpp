@@ -22,11 +22,13 @@ std::optional<EpochMeasurement> measure_epochs(TrainingSession& session, c10::De
                                                const std::function<bool()>& stop) {
   TrainingStep& step = session.step();
   StepClock clock(device);
-  DeviceMonitor monitor(device);
+  RankGroup* const ranks = session.ranks();
+  DeviceMonitor monitor(device, ranks != nullptr ? ranks->neighbours() : std::vector<int>());
   EpochMeasurement measured;
   for (int epoch = 1; epoch <= epochs; ++epoch) {
     const bool timed = epoch > 1;
     synchronize(device);
+    if (ranks != nullptr) ranks->meet();
     static_cast<void>(monitor.read());  // the next reading tells of the time from here on
     auto read_at = Clock::now();
     const auto read = [&] {
@@ -45,8 +47,7 @@ std::optional<EpochMeasurement> measure_epochs(TrainingSession& session, c10::De
       if (timed) measured.steps_sec.insert(measured.steps_sec.end(), taken.begin(), taken.end());
     };
     bool first = !timed;
-    while (const auto batch = session.loader().next()) {
-      step.run(*batch);
+    while (session.train_next()) {
       if (std::exchange(first, false)) peak.restart();
       clock.mark();
       keep(clock.take(max_open_marks));
@@ -65,6 +66,7 @@ std::optional<EpochMeasurement> measure_epochs(TrainingSession& session, c10::De
     if (!timed) peak.forget();
   }
   peak.stop();
+  if (ranks != nullptr) measured.disturbance.disturbed_sec = ranks->highest(measured.disturbance.disturbed_sec);
   const auto tested = step.evaluate(session.loader(), *data.test, stop);
   if (!tested) return std::nullopt;
   measured.test_acc = tested->accuracy;

@@ -17,7 +17,8 @@
 
 namespace perfpred {
 
-/// Epochs as they were trained; the first one is not timed.
+/// Epochs as they were trained; the first one is not timed. Of several ranks: what this one saw of its share of the
+/// images, and the disturbance of the one that was disturbed most.
 struct EpochMeasurement {
   std::vector<LoggedEpoch> epochs;
   std::vector<double> steps_sec;   ///< all steps of the timed epochs

@@ -27,7 +27,7 @@ constexpr double gpu_step_sec = 3;
 constexpr double eager_share_of_limit = 1.0 / 3;
 constexpr double shown_error = 0.01;
 
-/// Seconds of the last, smaller step, median of three after a first one.
+/// Seconds of the last, smaller step, median of three after a first one. @param images  of this rank
 double time_of_last_step(TrainingSession& session, c10::Device device, std::int64_t images) {
   constexpr int times = 3;
   const Batch whole = session.next();
@@ -73,14 +73,11 @@ double epoch_overhead(TrainingSession& session, c10::Device device, double step_
   double least = HUGE_VAL;
   for (int epoch = 0; epoch < epochs; ++epoch) {
     synchronize(device);
+    if (session.ranks() != nullptr) session.ranks()->meet();
     const auto begin = Clock::now();
     session.begin_epoch(static_cast<std::uint64_t>(epoch));
     int taken = 0;
-    for (; taken < steps; ++taken) {
-      const auto batch = session.loader().next();
-      if (!batch) break;
-      session.step().run(*batch);
-    }
+    while (taken < steps && session.train_next()) ++taken;
     static_cast<void>(session.step().take_metrics());
     least = std::min(least, seconds_since(begin) - taken * step_sec);
   }
@@ -89,18 +86,18 @@ double epoch_overhead(TrainingSession& session, c10::Device device, double step_
 
 /// Seconds of the last, smaller step of an epoch; 0 if there is none.
 double last_step_time(TrainingSession& session, c10::Device device, const Workload& workload, const StepLabel& label) {
-  const std::int64_t full = workload.train_images / workload.batch_size;
-  const std::int64_t rest = workload.train_images % workload.batch_size;
-  if (full == 0 || rest == 0) return 0;
+  const EpochSteps steps = epoch_steps(workload);
+  if (steps.full == 0 || steps.rest == 0) return 0;
   // Where its time is hidden, cuDNN need not try its algorithms for this batch size, too.
-  return full >= steps_that_hide_the_last
-             ? label.mean * static_cast<double>(rest) / static_cast<double>(workload.batch_size)
-             : time_of_last_step(session, device, rest);
+  if (steps.hide_the_last() || workload.accumulate > 1)
+    return label.mean * static_cast<double>(steps.rest) / static_cast<double>(steps.samples);
+  const std::int64_t ranks = steps.samples / workload.batch_size;
+  return time_of_last_step(session, device, (steps.rest + ranks - 1) / ranks);
 }
 
 /// The time of an epoch from its parts.
 void set_epoch(StepMeasurement& measured, const Workload& workload) {
-  const std::int64_t full = std::max<std::int64_t>(workload.train_images / workload.batch_size, 1);
+  const std::int64_t full = std::max<std::int64_t>(epoch_steps(workload).full, 1);
   const StepLabel& label = measured.timing.label;
   const double steps_sec = static_cast<double>(full) * label.mean;
   measured.epoch_sec = steps_sec + measured.last_step_sec + measured.overhead_sec;
@@ -120,14 +117,16 @@ std::optional<StepMeasurement> measure_steps(TrainingSession& session, const Wor
     return !stop();
   };
   const auto one = [&] {
-    step.run(batch);
+    session.train(batch);
     return !stop();
   };
+  RankGroup* const ranks = session.ranks();
+  const auto of_first = [ranks](double value) { return ranks == nullptr ? value : ranks->of_first(value); };
   StepMeasurement measured;
   StepSamplesOptions sampling;
   sampling.limit_sec = device.is_cpu() ? cpu_step_sec : gpu_step_sec;
   fetch();
-  if (!one_eagerly()) return std::nullopt;
+  if (!one()) return std::nullopt;
   peak.restart();
   std::optional<double> eager_sec;
   if (workload.cuda_graph && workload.train_images >= workload.batch_size) {
@@ -143,7 +142,7 @@ std::optional<StepMeasurement> measure_steps(TrainingSession& session, const Wor
   }
   const auto begin = Clock::now();
   const double waited_before = session.loader().waited_sec();
-  auto timing = StepTimer(device, sampling).measure(one, fetch);
+  auto timing = StepTimer(device, sampling, ranks).measure(one, fetch);
   if (!timing) return std::nullopt;
   measured.sampling_sec = seconds_since(begin);
   measured.data_wait_share = (session.loader().waited_sec() - waited_before) / measured.sampling_sec;
@@ -151,10 +150,16 @@ std::optional<StepMeasurement> measure_steps(TrainingSession& session, const Wor
   measured.timing = *std::move(timing);
   const double median_sec = measured.timing.label.median;
   if (eager_sec) measured.graph_speedup = *eager_sec / median_sec;
-  const bool slow = 10 * median_sec > sampling.limit_sec;
-  if (!workload.cuda_graph && !slow) measured.phases = phase_times(session, device);
+  const bool slow = 10 * of_first(median_sec) > sampling.limit_sec;  // all ranks take the same steps
+  if (!workload.cuda_graph && workload.accumulate == 1 && !slow) measured.phases = phase_times(session, device);
   measured.last_step_sec = last_step_time(session, device, workload, measured.timing.label);
-  measured.overhead_sec = overhead_sec ? *overhead_sec : epoch_overhead(session, device, median_sec, slow ? 2 : 3);
+  const bool is_known = of_first(overhead_sec ? 1 : 0) > 0;
+  measured.overhead_sec =
+      is_known ? overhead_sec.value_or(0) : epoch_overhead(session, device, median_sec, slow ? 2 : 3);
+  for (const auto& bucket : step.buckets()) {
+    std::int64_t& bytes = measured.bucket_bytes.emplace_back(0);
+    for (const at::Tensor& parameter : bucket) bytes += static_cast<std::int64_t>(parameter.nbytes());
+  }
   set_epoch(measured, workload);
   return measured;
 }
@@ -187,6 +192,7 @@ std::string steps_json(const StepMeasurement& measured, double wall_sec) {
                         {"epoch_overhead_sec", measured.overhead_sec},
                         {"data_wait_share", measured.data_wait_share},
                         {"data_bound", is_data_bound(measured.data_wait_share)},
+                        {"bucket_bytes", measured.bucket_bytes},
                         {"phases", phases},
                         {"samples_ms", samples},
                         {"disturbed", disturbed}};

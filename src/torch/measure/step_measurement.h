@@ -4,6 +4,7 @@
 #include <perfpred/torch/step_timer.h>
 #include <perfpred/workload.h>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -19,12 +20,13 @@ namespace perfpred {
 struct StepMeasurement {
   StepTiming timing;
   double epoch_sec = 0;
-  double epoch_rel_sem = 0;             ///< relative standard error of epoch_sec, by that of the mean step
-  double last_step_sec = 0;             ///< 0 if all batches of an epoch are full
-  double overhead_sec = 0;              ///< of an epoch, beyond its steps
-  double data_wait_share = 0;           ///< of the sampling time, in which the device waited for batches
-  double sampling_sec = 0;              ///< wall time of the sampling
-  std::optional<double> graph_speedup;  ///< step without / step with the CUDA graph
+  double epoch_rel_sem = 0;                ///< relative standard error of epoch_sec, by that of the mean step
+  double last_step_sec = 0;                ///< 0 if all batches of an epoch are full
+  double overhead_sec = 0;                 ///< of an epoch, beyond its steps
+  double data_wait_share = 0;              ///< of the sampling time, in which the device waited for batches
+  double sampling_sec = 0;                 ///< wall time of the sampling
+  std::optional<double> graph_speedup;     ///< step without / step with the CUDA graph
+  std::vector<std::int64_t> bucket_bytes;  ///< of the gradients that ranks average; empty for one rank
   std::vector<std::pair<std::string, double>> phases;  ///< seconds of the parts of a step; empty if not measured
 };
 

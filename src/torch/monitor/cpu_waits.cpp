@@ -60,26 +60,45 @@ double throttled_sec(const std::string& path) {
 
 }  // namespace
 
-CpuWaits::CpuWaits(int processors, std::string root, Clock::time_point now)
+CpuWaits::CpuWaits(int processors, std::string root, Clock::time_point now, std::vector<int> companions)
     : processors_(processors),
       root_(std::move(root)),
       cgroup_files_(cgroup_files(root_)),
       heat_files_(heat_files(root_)),
-      last_(counters()),
-      last_time_(now) {}
+      last_time_(now) {
+  for (const int process : companions) companions_.push_back("/proc/" + std::to_string(process) + "/task");
+  last_ = counters();
+}
 
-CpuWaits::Counters CpuWaits::counters() const {
-  Counters counters;
+/// Adds the threads below a folder. @param threads  by path
+void CpuWaits::add_threads(const std::string& folder, std::map<std::string, ThreadTimes>& threads) const {
   std::error_code gone;  // a thread may end while its folder is read
-  for (fs::directory_iterator thread(root_ + "/proc/self/task", gone), end; !gone && thread != end;
-       thread.increment(gone)) {
+  for (fs::directory_iterator thread(root_ + folder, gone), end; !gone && thread != end; thread.increment(gone)) {
     std::ifstream file(thread->path() / "schedstat");  // nanoseconds run, nanoseconds in the queue, time slices
     ThreadTimes times;
     if (!(file >> times.ran_sec >> times.waited_sec)) continue;
     times.ran_sec *= 1e-9;
     times.waited_sec *= 1e-9;
-    counters.threads[thread->path().filename().string()] = times;
+    threads[thread->path().string()] = times;
   }
+}
+
+CpuWaits::ThreadTimes CpuWaits::meanwhile(const std::map<std::string, ThreadTimes>& before,
+                                          const std::map<std::string, ThreadTimes>& now) {
+  ThreadTimes sum;
+  for (const auto& [path, times] : now) {
+    const auto known = before.find(path);
+    const ThreadTimes then = known == before.end() ? ThreadTimes{} : known->second;
+    sum.ran_sec += std::max(0.0, times.ran_sec - then.ran_sec);
+    sum.waited_sec += std::max(0.0, times.waited_sec - then.waited_sec);
+  }
+  return sum;
+}
+
+CpuWaits::Counters CpuWaits::counters() const {
+  Counters counters;
+  add_threads("/proc/self/task", counters.threads);
+  for (const std::string& folder : companions_) add_threads(folder, counters.companions);
   for (const std::string& file : cgroup_files_) counters.throttled_sec += throttled_sec(file);
   for (const std::string& file : heat_files_) counters.heat_events += leading_number(first_line(file)).value_or(0);
   return counters;
@@ -90,18 +109,12 @@ std::optional<CpuWaits::Reading> CpuWaits::read(Clock::time_point now) {
   const Counters before = std::exchange(last_, counters);
   const double sec = std::chrono::duration<double>(now - std::exchange(last_time_, now)).count();
   if (counters.threads.empty()) return std::nullopt;
-  double ran = 0;
-  double waited = 0;
-  for (const auto& [name, times] : counters.threads) {
-    const auto known = before.threads.find(name);
-    const ThreadTimes then = known == before.threads.end() ? ThreadTimes{} : known->second;
-    ran += std::max(0.0, times.ran_sec - then.ran_sec);
-    waited += std::max(0.0, times.waited_sec - then.waited_sec);
-  }
+  const ThreadTimes own = meanwhile(before.threads, counters.threads);
+  const double ran = own.ran_sec + meanwhile(before.companions, counters.companions).ran_sec;
   Reading reading;
   if (sec > 0) {
-    // Where this process's threads used all its processors, they waited for each other.
-    reading.lost_processors = std::min(waited, std::max(0.0, processors_ * sec - ran)) / sec;
+    // Where the threads of these processes used all processors, they waited for each other.
+    reading.lost_processors = std::min(own.waited_sec, std::max(0.0, processors_ * sec - ran)) / sec;
     reading.throttled_share = std::clamp((counters.throttled_sec - before.throttled_sec) / sec, 0.0, 1.0);
   }
   reading.hot = counters.heat_events > before.heat_events;

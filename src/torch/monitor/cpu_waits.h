@@ -17,7 +17,9 @@ class CpuWaits {
 
   /// @param processors  that this process may use
   /// @param root        in front of /proc and /sys: for tests
-  explicit CpuWaits(int processors, std::string root = {}, Clock::time_point now = Clock::now());
+  /// @param companions  numbers of processes that are measured together with this one: what they take is not lost
+  explicit CpuWaits(int processors, std::string root = {}, Clock::time_point now = Clock::now(),
+                    std::vector<int> companions = {});
 
   /// Of the time since the previous reading, or since this was made.
   struct Reading {
@@ -35,14 +37,19 @@ class CpuWaits {
     double ran_sec = 0, waited_sec = 0;
   };
   struct Counters {
-    std::map<std::string, ThreadTimes> threads;
+    std::map<std::string, ThreadTimes> threads;     ///< of this process
+    std::map<std::string, ThreadTimes> companions;  ///< threads of the others
     double throttled_sec = 0;
     double heat_events = 0;
   };
   [[nodiscard]] Counters counters() const;
+  void add_threads(const std::string& folder, std::map<std::string, ThreadTimes>& threads) const;
+  [[nodiscard]] static ThreadTimes meanwhile(const std::map<std::string, ThreadTimes>& before,
+                                             const std::map<std::string, ThreadTimes>& now);
 
   int processors_;
   std::string root_;
+  std::vector<std::string> companions_;    // folders of their threads
   std::vector<std::string> cgroup_files_;  // cpu.stat of the process's group and of those above it
   std::vector<std::string> heat_files_;
   Counters last_;

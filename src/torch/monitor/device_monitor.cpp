@@ -30,12 +30,13 @@ void Disturbance::add(const DeviceReading& reading) {
   company = company || reading.company;
 }
 
-DeviceMonitor::DeviceMonitor(c10::Device device) : device_(device), last_(std::chrono::steady_clock::now()) {
+DeviceMonitor::DeviceMonitor(c10::Device device, std::vector<int> companions)
+    : device_(device), last_(std::chrono::steady_clock::now()) {
   if (!device.is_cpu()) {
     nvml_device_ = Nvml::instance().device(cuda_device(device.index()).pci_bus_id);
     return;
   }
-  waits_.emplace(usable_cpus());
+  waits_.emplace(usable_cpus(), std::string(), CpuWaits::Clock::now(), std::move(companions));
   if (!waits_->read()) waits_.reset();
 }
 

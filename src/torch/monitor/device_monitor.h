@@ -5,6 +5,7 @@
 #include <chrono>
 #include <deque>
 #include <optional>
+#include <vector>
 
 #include "torch/monitor/cpu_waits.h"
 #include "torch/monitor/proc.h"
@@ -38,7 +39,8 @@ struct Disturbance {
 /// Watches what disturbs measurements on a device.
 class DeviceMonitor {
  public:
-  explicit DeviceMonitor(c10::Device device);
+  /// @param companions  as of CpuWaits
+  explicit DeviceMonitor(c10::Device device, std::vector<int> companions = {});
   [[nodiscard]] DeviceReading read();
 
   /// True while readings cannot tell whether there is company; a later reading will, for all the time since the first.

@@ -16,6 +16,7 @@
 #include "torch/files/checkpoint.h"
 #include "torch/step/cuda_graph.h"
 #include "workload/workload_columns.h"
+#include "workload/world.h"
 
 namespace perfpred {
 namespace {
@@ -50,12 +51,13 @@ void check_trainable(const Workload& workload, c10::Device device) {
     throw InputError(fmt::format("optimizer {} can be predicted, not trained with", to_string(workload.optimizer)));
   }
   if (device.is_cpu() && workload.cuda_graph) throw InputError("cuda_graph needs a CUDA device");
+  if (workload.cuda_graph && workload.accumulate > 1) throw InputError("cuda_graph goes with accumulate 1");
 }
 
 TrainingStep::TrainingStep(const Workload& workload, c10::Device device, const StepOptions& options,
-                           std::unique_ptr<TrainableNetwork> network)
+                           std::unique_ptr<TrainableNetwork> network, RankGroup* ranks)
     : workload_(workload), device_(device), options_(options), network_(std::move(network)) {
-  check_trainable(workload, device);
+  check_trainable(on_one_device(workload), device);
   if (!network_) {
     network_ = guard_torch([&] { return make_zoo_network(workload, device, options.seed, !options.metrics); });
   }
@@ -65,6 +67,11 @@ TrainingStep::TrainingStep(const Workload& workload, c10::Device device, const S
     std::vector<at::Tensor> learned;
     for (const auto& [name, parameter] : network_->parameters()) {
       if (parameter.requires_grad()) learned.push_back(parameter);
+    }
+    if (ranks != nullptr) {
+      std::vector<at::Tensor> buffers;
+      for (const auto& [name, buffer] : network_->buffers()) buffers.push_back(buffer);
+      data_parallel_ = std::make_unique<DataParallel>(*ranks, learned, std::move(buffers));
     }
     update_ = std::make_unique<ParameterUpdate>(workload.optimizer, std::move(learned), options.weight_decay);
     const auto scalar = at::TensorOptions().device(device).dtype(at::kFloat);
@@ -94,6 +101,7 @@ void TrainingStep::compute(const Batch& batch, const UpdateShare& share) {
   if (share.first) update_->clear_gradients();
   at::Tensor logits;
   at::Tensor loss;
+  if (data_parallel_) data_parallel_->begin_forward(share.last);
   {
     const Autocast autocast(device_.type(), half_type(workload_.precision));
     logits = network_->forward(batch.inputs);
@@ -108,7 +116,13 @@ void TrainingStep::compute(const Batch& batch, const UpdateShare& share) {
     });
   }
   const at::Tensor weighted = share.weight == 1 ? loss : loss * share.weight;
-  (scaler_ ? scaler_->scaled(weighted) : weighted).backward();
+  const at::Tensor scaled = scaler_ ? scaler_->scaled(weighted) : weighted;
+  if (data_parallel_) {
+    data_parallel_->begin_backward(share.last);
+    guard_ranks([&] { scaled.backward(); });
+  } else {
+    scaled.backward();
+  }
   share.last ? update() : end_phase(Phase::backward);
   if (options_.metrics) {
     const at::NoGradGuard no_grad;
@@ -198,6 +212,10 @@ std::optional<Metrics> TrainingStep::evaluate(BatchLoader& loader, const ImageSo
     network_->train(true);
     return metrics(loss_sum, correct, samples);
   });
+}
+
+std::vector<std::vector<at::Tensor>> TrainingStep::buckets() const {
+  return data_parallel_ ? data_parallel_->buckets() : std::vector<std::vector<at::Tensor>>();
 }
 
 NamedTensors TrainingStep::network_state() const {

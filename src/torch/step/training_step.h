@@ -11,9 +11,11 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "torch/data/batch_loader.h"
 #include "torch/device/named_tensors.h"
+#include "torch/distributed/data_parallel.h"
 #include "torch/network/trainable_network.h"
 #include "torch/step/gradient_scaler.h"
 #include "torch/step/loss.h"
@@ -46,9 +48,10 @@ struct UpdateShare {
 class TrainingStep {
  public:
   /// @param network  null: the workload's, of the zoo
+  /// @param ranks    those that train it together, which have to outlive the step; null: this process alone
   /// @throws InputError for a network, input or precision that the device cannot run
   TrainingStep(const Workload& workload, c10::Device device, const StepOptions& options,
-               std::unique_ptr<TrainableNetwork> network = nullptr);
+               std::unique_ptr<TrainableNetwork> network = nullptr, RankGroup* ranks = nullptr);
   ~TrainingStep();
   TrainingStep(const TrainingStep&) = delete;
   TrainingStep& operator=(const TrainingStep&) = delete;
@@ -80,6 +83,9 @@ class TrainingStep {
   /// Whether the whole step is replayed from a CUDA graph by now.
   [[nodiscard]] bool captured() const;
 
+  /// The parameters of each bucket of gradients that ranks average together, in order; none for one rank.
+  [[nodiscard]] std::vector<std::vector<at::Tensor>> buckets() const;
+
   /// Everything that a later step depends on but random generators: parameters, buffers, optimizer and scaler.
   [[nodiscard]] NamedTensors state() const;
 
@@ -100,6 +106,7 @@ class TrainingStep {
   StepOptions options_;
   std::unique_ptr<TrainableNetwork> network_;
   std::unique_ptr<ParameterUpdate> update_;
+  std::unique_ptr<DataParallel> data_parallel_;  // of several ranks
   std::function<void(Phase)> on_phase_;
   std::function<void(bool)> on_backward_thread_;
   at::Tensor loss_sum_, correct_;  // over the samples since the last take_metrics()
@@ -109,7 +116,7 @@ class TrainingStep {
   int full_steps_ = 0;
 };
 
-/// @throws InputError for a network, precision or layout that cannot be trained on the device
+/// @throws InputError for a network, precision or layout that one device of its kind cannot train
 void check_trainable(const Workload& workload, c10::Device device);
 
 /// Sets what holds for the whole process: where TF32 replaces fp32 (`tf32`: convolutions and matrix products,
