@@ -11,7 +11,7 @@
 
     scripts/service_check.py --bin build/release/bin --library build/release/lib/libperfpred.so [NAME...]
 
-Fails where a figure breaks its promise. What a machine lacks (nginx, systemd) is said and left out.
+Fails where a figure breaks its promise. On a machine with other work to do run it as `chrt -f 5 scripts/service_check.py …`. What a machine lacks (nginx, systemd) is said and left out.
 """
 
 import argparse
