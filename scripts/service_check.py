@@ -238,7 +238,7 @@ def check_memory(arguments):
             jobs = [
                 {
                     **JOB,
-                    "batch_size": 1 + i % 512,
+                    "batch_size": 1 + i % 32,
                     "train_images": 1000 + i,
                     "fit_advice": 0,
                 }
