@@ -88,7 +88,7 @@ struct ServeOptions {
     program.add_option("--max-list", service_limits.requests, "Requests in one list")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
-    program.add_option("--answer-sec", service_limits.answer_sec, "For a list or a plan; the rest of a list gets 503")
+    program.add_option("--answer-sec", service_limits.answer_sec, "For a list, a plan or layouts")
         ->capture_default_str()
         ->check(positive());
     program.add_option("--request-sec", limits.request_sec, "From a request's first byte to its last")

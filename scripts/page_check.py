@@ -418,6 +418,7 @@ def main():
     )
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
+    expect.set_options(timeout=60_000)  # of a machine with other work to do
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     assert chromium, "no chromium here: scripts/setup.sh --page"
     with socket.socket() as free:

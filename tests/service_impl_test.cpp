@@ -235,8 +235,9 @@ TEST_F(ServiceTest, LayoutsAndPlansAreThoseOfTheLibrary) {
   EXPECT_EQ(plan["value"], 4);
   EXPECT_EQ(plan["id"], "p");
   EXPECT_THAT(error(post("/v1/plan",
-                         "{\"budget_sec\": 5, \"objective\": \"cover-depth\", \"rows\": \"depth,base_filters,"
-                         "batch_size,device,value\\n1,8,32,L4,1\\n2,8,32,L4,1\\n\", \"epochs\": 100}"),
+                         "{\"budget_sec\": 5, \"objective\": \"cover-depth\", \"rows\": \"network,depth,"
+                         "base_filters,batch_size,device,value\\ncifar_cnn,1,8,32,L4,1\\ncifar_cnn,2,8,32,L4,1\\n\", "
+                         "\"epochs\": 100}"),
                     422),
               HasSubstr("a run of each kind"));
   EXPECT_THAT(error(post("/v1/plan", "{\"budget_sec\": 5}")), HasSubstr("rows"));
@@ -365,9 +366,10 @@ TEST_F(ServiceTest, SaysWhatItKnows) {
   EXPECT_EQ(models[0]["observes"], false);
   EXPECT_EQ(models[1]["observes"], true);
   std::set<std::string> devices;
-  for (const Json& device : document(get("/v1/devices"))["devices"]) devices.insert(device["name"]);
-  EXPECT_THAT(devices, Contains("H200"));
-  EXPECT_EQ(document(get("/v1/networks", "word=resnet50"))["networks"][0]["params"], 25557032);
+  const Json catalogue = document(get("/v1/devices"));
+  for (const Json& device : catalogue["devices"]) devices.insert(device["name"]);
+  EXPECT_THAT(devices, Contains("H200-SXM-141GB"));
+  EXPECT_EQ(document(get("/v1/networks", "word=wide_resnet50_2"))["networks"][0]["params"], 68883240);  // torchvision's
   EXPECT_EQ(document(get("/v1/fields")), Json::parse(request_fields().dump()));
   EXPECT_EQ(document(get("/healthz"))["status"], "ok");
 }
@@ -400,7 +402,8 @@ TEST_F(ServiceTest, OpenApiIsTrue) {
   EXPECT_EQ(written, served);
 
   std::set<std::string> fields = {"id"}, properties;
-  for (const auto& field : request_fields()["fields"]) fields.insert(field["name"]);
+  const Json known_fields = request_fields();
+  for (const Json& field : known_fields["fields"]) fields.insert(field["name"]);
   const Json& schemas = api["components"]["schemas"];
   for (const auto& property : schemas["Request"]["properties"].items()) properties.insert(property.key());
   EXPECT_EQ(properties, fields);
@@ -443,6 +446,12 @@ TEST_F(HastyService, RefusesTheRestOfAListWhenTimeIsUp) {
   ASSERT_EQ(said.size(), 1);
   EXPECT_EQ(said[0]["status"], 503);
   EXPECT_THAT(said[0]["error"].get<std::string>(), HasSubstr("not answered within"));
+}
+
+TEST_F(HastyService, EndsASearchForLayoutsWhenTimeIsUp) {
+  const HttpResponse late = post("/v1/layouts", R"({"network": "gpt2", "input": 512, "batch_size": 32,
+      "device": "A100-SXM4-80GB", "precision": "bf16", "gpus": 8})");
+  EXPECT_THAT(error(late, 422), HasSubstr("not ranked within"));
 }
 
 TEST(ModelFiles, HaveNames) {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,7 +25,8 @@ struct LayoutSearch {
   std::int64_t gpus = 0;  ///< devices, >= 2; eight on a node
   std::size_t top = 20;   ///< ranked layouts that are wanted, >= 1
   LayoutOrder by = LayoutOrder::time;
-  std::optional<double> price_per_hour = {};  ///< of each device, >= 0
+  std::optional<double> price_per_hour = {};                  ///< of each device, >= 0
+  double time_sec = std::numeric_limits<double>::infinity();  ///< wall time of the search
 };
 
 /// One way to spread a training over devices.
@@ -51,7 +53,7 @@ struct Layouts {
 /// divide a replica's share, without recomputation, with that of attention (selective), and of all blocks.
 /// @param job  its batch_size is that of an update, over all devices
 /// @throws InputError for a network that is no transformer of words, a device whose memory is not known, and a batch or
-/// number of devices that no layout divides
+/// number of devices that no layout divides; Error if the search takes longer than LayoutSearch::time_sec
 [[nodiscard]] PERFPRED_API Layouts rank_layouts(const TimeRegressor& model, const Workload& job,
                                                 const LayoutSearch& search);
 

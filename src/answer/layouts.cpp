@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <tuple>
 #include <utility>
 
@@ -95,6 +96,7 @@ class Search {
  private:
   void add(Layouts& found, const ParallelLayout& layout, std::int64_t micro_batch, std::int64_t micro_batches,
            std::int64_t checkpoint) {
+    check_time();
     RankedLayout one;
     one.workload = job_;
     one.workload.parallel = layout;
@@ -123,6 +125,14 @@ class Search {
     found.layouts.push_back(std::move(one));
   }
 
+  void check_time() const {
+    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count() <= asked_.time_sec) return;
+    throw Error(
+        fmt::format("the layouts of {} devices are not ranked within {} s; fewer devices, or a smaller batch, "
+                    "have fewer layouts",
+                    asked_.gpus, asked_.time_sec));
+  }
+
   void sort(std::vector<RankedLayout>& layouts) const {
     const auto place = [&](const RankedLayout& one) {
       const double memory = static_cast<double>(one.memory.peak_bytes), sec = one.step_sec.p50;
@@ -137,6 +147,7 @@ class Search {
   JobVariants variants_;
   Device device_;
   bool lacks_memory_ = false;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace

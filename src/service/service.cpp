@@ -166,6 +166,18 @@ std::optional<Quantiles> expected_sec(const TimeRegressor& model, const Workload
   }
 }
 
+/// What a call gives that may find that there is nothing to give: no plan in the budget, no ranking in time.
+template <class Call>
+auto within_limits(const Call& call) {
+  try {
+    return call();
+  } catch (const InputError&) {
+    throw;
+  } catch (const Error& error) {
+    refuse(422, error.what());
+  }
+}
+
 /// Allowed methods of a path, joined by commas; empty if there is no such path.
 std::string methods_of(std::string_view path) {
   std::string methods;
@@ -297,8 +309,10 @@ HttpResponse Service::layouts(const HttpRequest& request) const {
   const auto model = model_of(request);
   const json asked = object_of(request);
   check_no_paths(asked);
-  const AskedLayouts job = read_layouts(model->requests, asked);
-  auto said = parse_json<nlohmann::ordered_json>(json_text(rank_layouts(model->regressor, job.workload, job.search)));
+  AskedLayouts job = read_layouts(model->requests, asked);
+  job.search.time_sec = limits_.answer_sec;
+  const Layouts ranked = within_limits([&] { return rank_layouts(model->regressor, job.workload, job.search); });
+  auto said = parse_json<nlohmann::ordered_json>(json_text(ranked));
   if (const auto id = asked.find("id"); id != asked.end()) said["id"] = *id;
   return document(said);
 }
@@ -325,13 +339,7 @@ HttpResponse Service::plan(const HttpRequest& request) const {
   const PlanCandidates candidates = read_candidates(table, predicted ? &model->requests : nullptr);
   terms.complete_for(candidates);
   const RunPlan made = plan_candidates(candidates, terms.request, predicted ? &model->regressor : nullptr);
-  try {
-    check_planned(made, terms);
-  } catch (const InputError&) {
-    throw;
-  } catch (const Error& error) {  // there is no such plan
-    refuse(422, error.what());
-  }
+  within_limits([&] { check_planned(made, terms); });
   json said = to_json(made, terms);
   if (!id.is_null()) said["id"] = id;
   return document(said);

@@ -15,7 +15,7 @@ namespace perfpred {
 
 struct ServiceLimits {
   std::size_t requests = 1000;  ///< in one list
-  double answer_sec = 30;       ///< for a list or a plan; what is not answered then is refused
+  double answer_sec = 30;       ///< for a list, a plan or layouts; what is not answered then is refused
 };
 
 /// What a service answers: a request gives a response, and no connection is needed for it. Any thread may ask.
