@@ -3,8 +3,6 @@
 
 #include <perfpred/device.h>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -54,23 +52,77 @@ double bus_gb_s(std::string_view bus) {
   return of_lane.at(generation) * static_cast<double>(parse_positive_integer(bus.substr(lanes + 1), {}));
 }
 
-std::vector<std::string> words_of(const char* line) {
-  std::istringstream stream(line);
-  return {std::istream_iterator<std::string>(stream), {}};
-}
+/// What all_reduce_perf prints, line by line.
+class NcclTests {
+ public:
+  explicit NcclTests(std::string path) : path_(std::move(path)) {}
 
-/// A comment of nccl-tests, without its `#`: `Rank 0 Group 0 Pid 9 on HOST device 0 ...`, or the names of the columns.
-void note_comment(const std::vector<std::string>& words, Link& link, std::set<std::string>& hosts,
-                  std::vector<std::string>& header, const ValuePlace& place) {
-  if (words.empty()) return;
-  if (words.front() == "size") header = words;
-  if (words.front() == "Collective" && words.back() != "all_reduce_perf")
-    throw_bad_value(place, words.back(), "all_reduce_perf");
-  const auto on = std::ranges::find(words, "on");
-  if (words.front() != "Rank" || on == words.end() || on + 1 == words.end()) return;
-  ++link.gpus;
-  hosts.insert(on[1]);
-}
+  /// @throws InputError at the line
+  void add(std::vector<std::string> words, std::size_t line) {
+    line_ = line;
+    if (words.empty()) return;
+    if (words.front().starts_with('#')) {
+      words.front().erase(0, 1);
+      if (words.front().empty()) words.erase(words.begin());
+      if (!words.empty()) add_comment(words);
+    } else if (words.front().find_first_not_of("0123456789") == std::string::npos) {
+      add_row(words);
+    }
+  }
+
+  [[nodiscard]] Link link(const std::string& cluster) const {
+    if (bus_gb_s_ <= 0 || gpus_ < 2)
+      throw InputError(path_ + ": not the output of all_reduce_perf on two devices or more");
+    Link link;
+    link.cluster = cluster;
+    link.gpus = gpus_;
+    link.nodes = static_cast<std::int64_t>(hosts_.size());
+    link.scope = link.nodes > 1 ? LinkScope::inter : LinkScope::intra;
+    link.bus_gb_s = bus_gb_s_;
+    link.latency_us = latency_us_;
+    link.source = "probe";
+    return link;
+  }
+
+ private:
+  [[nodiscard]] ValuePlace place(std::string_view name) const { return {path_, line_, name}; }
+
+  /// `Rank 0 Group 0 Pid 9 on HOST device 0 ...`, or the names of the columns.
+  void add_comment(const std::vector<std::string>& words) {
+    if (words.front() == "size") header_ = words;
+    if (words.front() == "Collective" && words.back() != "all_reduce_perf")
+      throw_bad_value(place("collective"), words.back(), "all_reduce_perf");
+    const auto on = std::ranges::find(words, "on");
+    if (words.front() != "Rank" || on == words.end() || on + 1 == words.end()) return;
+    ++gpus_;
+    hosts_.insert(on[1]);
+  }
+
+  void add_row(const std::vector<std::string>& words) {
+    constexpr std::int64_t small = 65'536;  // where latency is nearly all of the time
+    const auto value = [&](std::string_view name) {
+      const auto column = static_cast<std::size_t>(std::ranges::find(header_, name) - header_.begin());
+      if (column < words.size()) return parse_non_negative(words[column], place(name));
+      throw InputError(place(name).prefix() + std::string(name) + " is missing: is this of all_reduce_perf?");
+    };
+    const std::int64_t bytes = parse_integer(words.front(), place("size"));
+    if (bytes > largest_) {
+      largest_ = bytes;
+      bus_gb_s_ = value("busbw");
+    }
+    if (bytes > 0 && bytes <= small && (smallest_ == 0 || bytes < smallest_)) {
+      smallest_ = bytes;
+      latency_us_ = value("time");
+    }
+  }
+
+  std::string path_;
+  std::size_t line_ = 0;
+  std::vector<std::string> header_;
+  std::set<std::string> hosts_;
+  std::int64_t gpus_ = 0, smallest_ = 0, largest_ = 0;
+  double bus_gb_s_ = 0, latency_us_ = 0;
+};
 
 }  // namespace
 
@@ -129,42 +181,13 @@ void put_links(const std::string& path, const std::vector<Link>& links) {
 }
 
 Link read_nccl_tests(const std::string& path, const std::string& cluster) {
-  constexpr std::int64_t small = 65'536;  // where latency is nearly all of the time
   LineReader lines(path);
-  Link link{.cluster = cluster, .source = "probe"};
-  std::set<std::string> hosts;
-  std::vector<std::string> header;
-  std::int64_t smallest = 0, largest = 0;
+  NcclTests tests(path);
   while (const char* line = lines.next()) {
-    std::vector<std::string> words = words_of(line);
-    const auto where = [&](std::string_view name) { return ValuePlace{path, lines.line(), name}; };
-    if (!words.empty() && words.front().starts_with('#')) {
-      words.front().erase(0, 1);
-      if (words.front().empty()) words.erase(words.begin());
-      note_comment(words, link, hosts, header, where("collective"));
-      continue;
-    }
-    if (words.empty() || words.front().find_first_not_of("0123456789") != std::string::npos) continue;
-    const auto value = [&](std::string_view name) -> std::string_view {
-      const auto column = static_cast<std::size_t>(std::ranges::find(header, name) - header.begin());
-      if (column < words.size()) return words[column];
-      throw InputError(where(name).prefix() + "no column " + std::string(name) + ": is this of all_reduce_perf?");
-    };
-    const std::int64_t bytes = parse_integer(words.front(), where("size"));
-    if (bytes > largest) {
-      largest = bytes;
-      link.bus_gb_s = parse_non_negative(value("busbw"), where("busbw"));
-    }
-    if (bytes > 0 && bytes <= small && (smallest == 0 || bytes < smallest)) {
-      smallest = bytes;
-      link.latency_us = parse_non_negative(value("time"), where("time"));
-    }
+    std::istringstream stream(line);
+    tests.add({std::istream_iterator<std::string>(stream), {}}, lines.line());
   }
-  if (link.bus_gb_s <= 0 || link.gpus < 2)
-    throw InputError(fmt::format("{}: not the output of all_reduce_perf on two devices or more", path));
-  link.nodes = static_cast<std::int64_t>(hosts.size());
-  link.scope = link.nodes > 1 ? LinkScope::inter : LinkScope::intra;
-  return link;
+  return tests.link(cluster);
 }
 
 std::optional<Link> Links::find(std::string_view cluster, LinkScope scope, std::int64_t gpus,

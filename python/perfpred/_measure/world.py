@@ -3,6 +3,7 @@
 
 import os
 import time
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -45,7 +46,7 @@ class World:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         # Numbers alone: the program's own group may take tensors of GPUs only.
         self._group = dist.new_group(backend="gloo")
-        everybody: list = [None] * self.size
+        everybody: list[Any] = [None] * self.size
         dist.all_gather_object(
             everybody, (_this_machine(), os.getpid()), group=self._group
         )

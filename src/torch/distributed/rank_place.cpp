@@ -31,6 +31,24 @@ std::string first_host(std::string_view list) {
   return std::string(list.substr(0, end)) + std::string(numbers.substr(0, numbers.find_first_of("-,]")));
 }
 
+using Variable = std::function<const char*(const char* name)>;
+
+std::string address_of(const Variable& variable, bool by_slurm) {
+  if (const char* const address = variable("MASTER_ADDR")) return address;
+  const char* const nodes = by_slurm ? variable("SLURM_STEP_NODELIST") : nullptr;
+  if (nodes == nullptr) throw InputError("MASTER_ADDR is not set: where do the ranks meet?");
+  return first_host(nodes);
+}
+
+std::uint16_t port_of(const Variable& variable, bool by_slurm) {
+  if (const char* const port = variable("MASTER_PORT"))
+    return static_cast<std::uint16_t>(number("MASTER_PORT", port, std::numeric_limits<std::uint16_t>::max()));
+  const char* const job = by_slurm ? variable("SLURM_JOB_ID") : nullptr;
+  if (job == nullptr) throw InputError("MASTER_PORT is not set: where do the ranks meet?");
+  const std::int64_t id = number("SLURM_JOB_ID", job, std::numeric_limits<std::int64_t>::max());
+  return static_cast<std::uint16_t>(first_port + id % ports);
+}
+
 }  // namespace
 
 std::optional<RankPlace> place_by_environment(const std::function<const char*(const char* name)>& variable) {
@@ -46,24 +64,8 @@ std::optional<RankPlace> place_by_environment(const std::function<const char*(co
   if (place.size < 2) return std::nullopt;
   if (place.rank >= place.size)
     throw InputError(fmt::format("{} {} is not below {} {}", rank, place.rank, size, place.size));
-  const char* const address = variable("MASTER_ADDR");
-  const char* const port = variable("MASTER_PORT");
-  const char* const nodes = variable("SLURM_STEP_NODELIST");
-  const char* const job = variable("SLURM_JOB_ID");
-  if (address != nullptr) {
-    place.address = address;
-  } else if (by_slurm && nodes != nullptr) {
-    place.address = first_host(nodes);
-  } else {
-    throw InputError(fmt::format("MASTER_ADDR is not set: where do the {} ranks meet?", place.size));
-  }
-  if (port != nullptr) {
-    place.port = static_cast<std::uint16_t>(number("MASTER_PORT", port, std::numeric_limits<std::uint16_t>::max()));
-  } else if (by_slurm && job != nullptr) {
-    place.port = static_cast<std::uint16_t>(first_port + number("SLURM_JOB_ID", job, most) % ports);
-  } else {
-    throw InputError(fmt::format("MASTER_PORT is not set: where do the {} ranks meet?", place.size));
-  }
+  place.address = address_of(variable, by_slurm);
+  place.port = port_of(variable, by_slurm);
   const char* const agent = variable("TORCHELASTIC_USE_AGENT_STORE");
   place.opens_port = agent == nullptr || std::string_view(agent) != "True";
   return place;

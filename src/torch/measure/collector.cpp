@@ -217,6 +217,8 @@ struct __attribute__((visibility("hidden"))) Collector::Impl {
   bool train(Run& run, const Job& job, MemoryPeak& peak, RunLogWriter& log, const std::function<bool()>& stop);
   std::optional<Run> measure(const Job& job, RunLogWriter& log, const std::function<bool()>& stop);
   void follow(const std::string& text);
+  void begin_together(std::span<const Job> jobs) const;
+  void check_devices() const;
   [[nodiscard]] std::string specification(const Job& job) const;
   [[nodiscard]] RunLogWriter open_log(const Workload& workload) const;
   [[nodiscard]] bool counts(const Run& run) const;
@@ -323,6 +325,19 @@ void Collector::Impl::follow(const std::string& text) {
   static_cast<void>(train(not_recorded, job, peak, no_log, [] { return false; }));
 }
 
+void Collector::Impl::begin_together(std::span<const Job> jobs) const {
+  if (options.ranks && !jobs.empty()) options.ranks->start();
+}
+
+/// One that does not answer any more would fail all the rest.
+void Collector::Impl::check_devices() const {
+  guard_torch([&] {
+    synchronize(device);
+    empty_cache(device);
+  });
+  if (options.ranks) options.ranks->await_others();
+}
+
 RunLogWriter Collector::Impl::open_log(const Workload& workload) const {
   if (options.log_dir.empty()) return {};
   std::string name_of_log(workload.network.family());
@@ -405,8 +420,7 @@ CollectResult Collector::collect(std::span<const Workload> workloads,
   std::vector<Job> jobs = impl_->jobs_left(workloads, result.skipped);
   Random random(impl_->options.seed);
   random.shuffle(jobs);
-  const std::shared_ptr<Ranks>& ranks = impl_->options.ranks;
-  if (ranks && !jobs.empty()) ranks->start();
+  impl_->begin_together(jobs);
   const auto limit = impl_->options.time_limit_sec;
   const auto begin = Clock::now();
   result.left = static_cast<int>(jobs.size());
@@ -426,14 +440,9 @@ CollectResult Collector::collect(std::span<const Workload> workloads,
     const auto finished = static_cast<double>(i + 1);
     progress({static_cast<int>(i + 1), static_cast<int>(jobs.size()),
               seconds_since(begin) / finished * (static_cast<double>(jobs.size()) - finished), *run});
-    // A device that does not answer any more would fail all the rest.
-    guard_torch([&] {
-      synchronize(impl_->device);
-      empty_cache(impl_->device);
-    });
-    if (ranks) ranks->await_others();
+    impl_->check_devices();
   }
-  if (ranks) ranks->end();
+  if (impl_->options.ranks) impl_->options.ranks->end();
   result.set_aside = recorder.set_aside();
   return result;
 }

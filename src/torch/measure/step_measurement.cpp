@@ -104,6 +104,27 @@ void set_epoch(StepMeasurement& measured, const Workload& workload) {
   measured.epoch_rel_sem = label.mean_rel_sem * steps_sec / measured.epoch_sec;
 }
 
+double limit_sec(c10::Device device) { return device.is_cpu() ? cpu_step_sec : gpu_step_sec; }
+
+/// What an epoch has beside full steps, and the parts of a step. All ranks take the same steps: rank 0 decides.
+void measure_rest(StepMeasurement& measured, TrainingSession& session, const Workload& workload, c10::Device device,
+                  std::optional<double> overhead_sec) {
+  const auto of_first = [&](double value) {
+    return session.ranks() == nullptr ? value : session.ranks()->of_first(value);
+  };
+  const double median_sec = measured.timing.label.median;
+  const bool slow = 10 * of_first(median_sec) > limit_sec(device);
+  if (!workload.cuda_graph && workload.accumulate == 1 && !slow) measured.phases = phase_times(session, device);
+  measured.last_step_sec = last_step_time(session, device, workload, measured.timing.label);
+  const bool is_known = of_first(overhead_sec ? 1 : 0) > 0;
+  measured.overhead_sec =
+      is_known ? overhead_sec.value_or(0) : epoch_overhead(session, device, median_sec, slow ? 2 : 3);
+  for (const auto& bucket : session.step().buckets()) {
+    std::int64_t& bytes = measured.bucket_bytes.emplace_back(0);
+    for (const at::Tensor& parameter : bucket) bytes += static_cast<std::int64_t>(parameter.nbytes());
+  }
+}
+
 }  // namespace
 
 std::optional<StepMeasurement> measure_steps(TrainingSession& session, const Workload& workload, c10::Device device,
@@ -120,11 +141,9 @@ std::optional<StepMeasurement> measure_steps(TrainingSession& session, const Wor
     session.train(batch);
     return !stop();
   };
-  RankGroup* const ranks = session.ranks();
-  const auto of_first = [ranks](double value) { return ranks == nullptr ? value : ranks->of_first(value); };
   StepMeasurement measured;
   StepSamplesOptions sampling;
-  sampling.limit_sec = device.is_cpu() ? cpu_step_sec : gpu_step_sec;
+  sampling.limit_sec = limit_sec(device);
   fetch();
   if (!one()) return std::nullopt;
   peak.restart();
@@ -142,24 +161,14 @@ std::optional<StepMeasurement> measure_steps(TrainingSession& session, const Wor
   }
   const auto begin = Clock::now();
   const double waited_before = session.loader().waited_sec();
-  auto timing = StepTimer(device, sampling, ranks).measure(one, fetch);
+  auto timing = StepTimer(device, sampling, session.ranks()).measure(one, fetch);
   if (!timing) return std::nullopt;
   measured.sampling_sec = seconds_since(begin);
   measured.data_wait_share = (session.loader().waited_sec() - waited_before) / measured.sampling_sec;
   peak.stop();
   measured.timing = *std::move(timing);
-  const double median_sec = measured.timing.label.median;
-  if (eager_sec) measured.graph_speedup = *eager_sec / median_sec;
-  const bool slow = 10 * of_first(median_sec) > sampling.limit_sec;  // all ranks take the same steps
-  if (!workload.cuda_graph && workload.accumulate == 1 && !slow) measured.phases = phase_times(session, device);
-  measured.last_step_sec = last_step_time(session, device, workload, measured.timing.label);
-  const bool is_known = of_first(overhead_sec ? 1 : 0) > 0;
-  measured.overhead_sec =
-      is_known ? overhead_sec.value_or(0) : epoch_overhead(session, device, median_sec, slow ? 2 : 3);
-  for (const auto& bucket : step.buckets()) {
-    std::int64_t& bytes = measured.bucket_bytes.emplace_back(0);
-    for (const at::Tensor& parameter : bucket) bytes += static_cast<std::int64_t>(parameter.nbytes());
-  }
+  if (eager_sec) measured.graph_speedup = *eager_sec / measured.timing.label.median;
+  measure_rest(measured, session, workload, device, overhead_sec);
   set_epoch(measured, workload);
   return measured;
 }
