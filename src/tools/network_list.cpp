@@ -80,11 +80,11 @@ std::vector<ListedNetwork> list_networks(std::string_view word) {
   for (const Record& record : records()) {
     if (record.name == meant || (!says_nothing && is_like(record, like))) names.push_back(record.name);
   }
-  std::sort(names.begin(), names.end());
   if (names.empty()) names = {meant};
   std::vector<ListedNetwork> networks;
   networks.reserve(names.size());
   for (const std::string& name : names) networks.push_back(described(name));
+  std::ranges::sort(networks, {}, &ListedNetwork::name);
   return networks;
 }
 
