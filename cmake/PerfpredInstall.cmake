@@ -10,6 +10,7 @@ install(FILES ${PROJECT_BINARY_DIR}/generated/perfpred/version.h DESTINATION ${C
 install(FILES data/devices.csv data/devices.NOTICE data/standard_ops.json data/standard_ops.NOTICE
         data/rank_memory.NOTICE
         DESTINATION ${CMAKE_INSTALL_DATADIR}/perfpred)
+install(DIRECTORY data/networks DESTINATION ${CMAKE_INSTALL_DATADIR}/perfpred)
 install(TARGETS perfpred_core EXPORT perfpred-core)
 install(EXPORT perfpred-core FILE perfpred-core.cmake NAMESPACE perfpred:: DESTINATION ${config_dir})
 install(TARGETS perfpred_c EXPORT perfpred-c)
@@ -36,7 +37,8 @@ if(programs)
   install(PROGRAMS ${links} TYPE BIN)  # as links
   install(DIRECTORY integrations DESTINATION ${CMAKE_INSTALL_DATADIR}/perfpred)
   if(TARGET perfpred_pages)
-    install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR} OPTIONAL)
+    install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR} OPTIONAL
+            PATTERN perfpred EXCLUDE)
   endif()
 endif()
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What python/pyproject.toml puts into a wheel beside the package: the library, which has the standard model and the
-# device catalogue inside, the program `perfpred` (empty: none), which is as whole, and what the data and the software in
-# them ask to be said.
+# device catalogue inside, the program `perfpred` (empty: none), which is as whole, the recorded networks, which both find
+# in share/, and what the data and the software in them ask to be said.
 function(perfpred_install_wheel library program)
   install(FILES ${library} DESTINATION . RENAME libperfpred.so COMPONENT python EXCLUDE_FROM_ALL)
   if(program)
@@ -9,6 +9,7 @@ function(perfpred_install_wheel library program)
   endif()
   install(FILES data/devices.NOTICE data/standard_ops.NOTICE data/rank_memory.NOTICE LICENSE THIRD_PARTY.md
           DESTINATION . COMPONENT python EXCLUDE_FROM_ALL)
+  install(DIRECTORY data/networks DESTINATION share/perfpred COMPONENT python EXCLUDE_FROM_ALL)
 endfunction()
 
 # Makes the targets perfpred_c and perfpred by the build folder `build`, which compiles what is missing there.

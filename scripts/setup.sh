@@ -15,6 +15,7 @@ set -euo pipefail
 core_packages=(
   g++ cmake ninja-build pkg-config lld
   libboost-dev libeigen3-dev libfmt-dev libcli11-dev nlohmann-json3-dev libfccp-dev libnlopt-dev libnlopt-cxx-dev libmd-dev
+  liblzma-dev
   libxgboost-dev coinor-libcbc-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   gnuplot-nox

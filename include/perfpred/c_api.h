@@ -216,9 +216,9 @@ PERFPRED_C_API int perfpred_forecast(const perfpred_model* model, const char* re
  * may lack batch_size, which is 32 then, or that of the step file, and a device. Terms of the job change nothing. */
 PERFPRED_C_API int perfpred_inspect(const perfpred_model* model, const char* request, char* buffer, size_t capacity,
                                     size_t* needed);
-/* The networks that are known by name: {"networks": [{"name", "hub", "params", "input", "classes"}]}. word: NULL for
- * all; else those whose name has it, there or on the Hugging Face Hub, letters and digits compared alone, and the one
- * that it means. */
+/* The networks that are known by name: {"networks": [{"name", "hub", "params", "input", "classes", "aliases", "inputs",
+ * "sample", "source", "version", "licence"}]}. word: NULL for all; else those whose name has it, here or elsewhere,
+ * letters and digits compared alone, and the one that it means. */
 PERFPRED_C_API int perfpred_networks(const char* word, char* buffer, size_t capacity, size_t* needed);
 
 /* How to spread a transformer's training over several devices, ranked: the document of `perfpred-layouts --json`.

@@ -706,8 +706,9 @@ def _add_steps(fields: dict[str, Any]) -> None:
 
 
 def networks(word: Optional[str] = None) -> list[dict[str, Any]]:
-    """The networks that are known by name, or those whose name has a word, there or on the Hugging Face Hub: name, hub (the
-    name there, or None), params, input (of one sample; None: none is usual) and classes.
+    """The networks that are known by name, or those whose name has a word, here or elsewhere: name, aliases, hub (the
+    name on the Hugging Face Hub, or None), params, input (of one sample; None: none is usual) and classes; of recorded
+    ones also inputs (all that were recorded), sample (what one is), source, version and licence.
 
     Raises InputError for a word that means none, with the nearest name.
     """

@@ -181,7 +181,8 @@ class Networks(unittest.TestCase):
         names = [network["name"] for network in perfpred.networks()]
         self.assertIn("resnet50", names)
         self.assertIn("llama3.1_8b", names)
-        (vit,) = perfpred.networks("vit-b/16")
+        found = {one["name"]: one for one in perfpred.networks("vit-b/16")}
+        vit = found["vit_b_16"]
         self.assertEqual(
             (vit["name"], vit["params"], vit["input"], vit["classes"]),
             ("vit_b_16", 86_567_656, "3x224x224", 1000),

@@ -29,11 +29,6 @@ std::string key_without(const Workload& workload, const std::vector<std::string>
   return key;
 }
 
-/// Whether texts of several lengths would be padded to one.
-bool takes_padding(const Workload& workload) {
-  return workload.input.size() == 1 && !decides(workload.network, "input") && !is_recurrent(workload.network);
-}
-
 /// Of the fields that nobody stated those that the answer rests on.
 std::vector<std::string> assumed_fields(const Workload& workload, const std::vector<std::string>& unstated,
                                         Provenance provenance) {
@@ -42,7 +37,7 @@ std::vector<std::string> assumed_fields(const Workload& workload, const std::vec
   std::vector<std::string> assumed;
   for (const std::string& field : unstated) {
     const bool rests_on_it = field == "input"     ? has_length
-                             : field == "padding" ? takes_padding(workload) && provenance != Provenance::runs
+                             : field == "padding" ? takes_lengths(workload) && provenance != Provenance::runs
                                                   : field == "train_images" && has_usual_epoch;
     if (rests_on_it) assumed.push_back(field);
   }
@@ -163,10 +158,10 @@ Answer answer(const TimeRegressor& model, const Workload& asked, const AnswerTer
   }
   const auto price = prices.find(workload.device);
   if (!terms.price_per_hour && price != prices.end()) terms.price_per_hour = price->second.per_hour;
-  const bool of_step = is_captured_step(workload.network);
+  const bool has_stand_ins = decides(workload.network, "classes");
   Answer answer = {workload,
                    forecast(model, workload, terms),
-                   of_step ? key_without(workload, unknown_fields(workload)) : workload.key(),
+                   has_stand_ins ? key_without(workload, unknown_fields(workload)) : workload.key(),
                    {},
                    {}};
   answer.assumed = assumed_fields(workload, terms.unstated, answer.forecast.prediction.provenance);

@@ -90,7 +90,7 @@ double mean_of(const std::vector<double>& values) {
 }  // namespace
 
 TextJob text_job(const TimeRegressor& model, Workload workload, const AnswerTerms& terms) {
-  if (workload.input.size() != 1 || decides(workload.network, "input") || is_recurrent(workload.network)) {
+  if (!takes_lengths(workload)) {
     throw InputError(fmt::format("lengths are of texts; network {} has samples of one size", shown(workload.network)));
   }
   if (!states(terms, "padding")) workload.padding = Padding::padded;

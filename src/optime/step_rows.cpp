@@ -18,6 +18,7 @@
 #include <variant>
 
 #include "catalogue/device_table.h"
+#include "network/records.h"
 #include "optime/step_model.h"
 #include "step/forward_pass.h"
 #include "step/graph_folder.h"
@@ -233,8 +234,9 @@ StepOrReason zoo_step(const AskedStep& asked) {
   }
 }
 
-/// The zoo's step, else that of a step file.
+/// The zoo's step, else that of a step file, else that of a recorded network.
 StepOrReason step_of(const AskedStep& asked) {
+  if (is_recorded(asked.network) && find_graph(asked.model)) return captured_step(asked);
   StepOrReason of_zoo = zoo_step(asked);
   const Unscored* reason = std::get_if<Unscored>(&of_zoo);
   if (reason == nullptr || *reason == Unscored::unknown_optimizer) return of_zoo;

@@ -16,7 +16,7 @@ constexpr double host_of_block = 3.4e-3;   ///< seconds that the host takes for 
 constexpr double host_of_split = 0.13e-3;  ///< and for its collectives
 constexpr double delay = 144e-6;           ///< of an all-reduce of two devices, by each doubling
 constexpr double overhead = 2.3e-3;        ///< of an update
-constexpr double sharpness = 4;            ///< power by which device and host are joined: the longer one counts
+constexpr double join_sharpness = 4;       ///< power by which device and host are joined: the longer one counts
 /// Shares of nominal links that collectives within a node, sums of gradients, transfers between stages, and all that
 /// leaves a node get.
 constexpr double of_tensors = 0.8, of_gradients = 0.87, of_transfers = 0.35, of_inter = 0.5;
@@ -54,7 +54,8 @@ class SplitStep {
     const double tensors = tensor_sec(), alone = rate * work_.micro_batch_sec;
     const double host = static_cast<double>(work_.layers) * (host_of_block + (layout_.tp > 1 ? host_of_split : 0));
     const double device = alone + tensors;
-    const double micro_batch = std::pow(std::pow(device, sharpness) + std::pow(host, sharpness), 1 / sharpness);
+    const double micro_batch =
+        std::pow(std::pow(device, join_sharpness) + std::pow(host, join_sharpness), 1 / join_sharpness);
     const auto batches = static_cast<double>(work_.micro_batches);
     const double hides = overlap * micro_batch;
     const double keys = key_sec(), exposed_keys = exposed_sec(keys, hides, overlap_sharpness);

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "step/parts_needed.h"
-#include "step/step_builder.h"
+#include "step/step_writer.h"
 
 namespace perfpred {
 namespace {
@@ -14,7 +14,7 @@ using Tensors = std::vector<TensorId>;
 /// The update of one optimizer. Constants (rates, decays) are arguments of its operators, not tensors.
 class Update {
  public:
-  explicit Update(StepBuilder& step) : step_(step) {}
+  explicit Update(StepWriter& step) : step_(step) {}
 
   void run(Optimizer optimizer) {
     steps_ = step_.new_tensor({}, DataType::f32, TensorRole::optimizer_state);
@@ -310,13 +310,13 @@ class Update {
     return results;
   }
 
-  StepBuilder& step_;
+  StepWriter& step_;
   TensorId steps_ = no_tensor;
 };
 
 }  // namespace
 
-void add_optimizer_update(StepBuilder& step, Optimizer optimizer, OptimizerImpl impl) {
+void add_optimizer_update(StepWriter& step, Optimizer optimizer, OptimizerImpl impl) {
   if (optimizer == Optimizer::none || step.parameters().empty()) return;
   if (impl == OptimizerImpl::foreach) {
     Update(step).run_foreach(optimizer);

@@ -11,6 +11,7 @@
 #include "step/graph_folder.h"
 #include "step/op_rules.h"
 #include "step/parts_needed.h"
+#include "step/record_file.h"
 #include "step/step_builder.h"
 #include "text/parse.h"
 #include "workload/rank_network.h"
@@ -44,14 +45,21 @@ void check_fits(const StepFile& file, const Workload& training) {
 
 Program::Program(const NetworkName& network) : is_captured_(is_captured_step(network)) {
   if (is_captured_) file_ = find_graph(network);
+  if (is_recorded(network)) record_ = find_record(network);
 }
 
 OpGraph Program::step(const Workload& training) const {
-  if (is_captured_ && splits_network(training.parallel)) (void)split_transformer(training);  // says that it cannot be
+  if ((is_captured_ || record_ != nullptr) && splits_network(training.parallel))
+    (void)split_transformer(training);  // says that it cannot be
   if (training.phases == Phases::forward) {
     Workload whole = training;
     whole.phases = Phases::all;
     return forward_pass(step(whole));
+  }
+  if (record_ != nullptr) {
+    OpGraph step = recorded_step(*record_, training);
+    if (training.layout == Layout::nhwc) step.set_layout(Layout::nhwc);  // else it has that of what was recorded
+    return step;
   }
   if (!is_captured_) {
     return training_step(build_network(training),
@@ -84,15 +92,20 @@ Workload Program::set_up(Workload training) const {
   return training;
 }
 
-std::uint64_t Program::version(const NetworkName& network) { return is_captured_step(network) ? rule_changes() : 0; }
+std::int64_t Program::params(const Workload& training) const {
+  return is_captured_ || record_ != nullptr ? step(training).params() : build_network(training).params();
+}
+
+std::uint64_t Program::version(const NetworkName& network) {
+  return is_captured_step(network) || is_recorded(network) ? rule_changes() : 0;
+}
 
 OpGraph Workload::graph() const { return Program(network).step(*this); }
 
 std::int64_t Workload::params() const {
   validate();
   if (depth()) return cifar_cnn_params(*this);
-  const Workload whole = on_one_device(*this);
-  return is_captured_step(network) ? whole.graph().params() : build_network(whole).params();
+  return Program(network).params(on_one_device(*this));
 }
 
 std::int64_t Workload::steps_per_epoch() const {

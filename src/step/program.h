@@ -7,10 +7,13 @@
 #include <cstdint>
 #include <optional>
 
+#include "network/records.h"
+
 namespace perfpred {
 
-/// What is trained, found by its network's name: a network of the zoo or of a config.json, or a captured step. All that
-/// depends on which of them it is, is said here. Immutable; copies share what was read.
+/// What is trained, found by its network's name: a network of the zoo or of a config.json, one that was recorded from a
+/// package, or a captured step. All that depends on which of them it is, is said here. Immutable; copies share what was
+/// read.
 class Program {
  public:
   /// @throws InputError as StepFile, for a captured step whose file is no longer what it was
@@ -22,8 +25,14 @@ class Program {
   /// The operators of one step: Workload::graph(). @throws InputError as that
   [[nodiscard]] OpGraph step(const Workload& training) const;
 
-  /// Whether a step of fewer samples is known: of a captured one the last step of an epoch counts by its samples.
-  [[nodiscard]] bool has_smaller_steps() const { return !is_captured_; }
+  /// Trainable parameters of a workload on one device: Workload::params(). @throws InputError as that
+  [[nodiscard]] std::int64_t params(const Workload& training) const;
+
+  /// Whether a step of fewer samples is known: of a captured one, and of one that was recorded at some batch sizes
+  /// alone, the last step of an epoch counts by its samples.
+  [[nodiscard]] bool has_smaller_steps() const {
+    return !is_captured_ && (record_ == nullptr || record_->batches.empty());
+  }
 
   /// Batches whose gradients one update uses. A captured step says so itself; one whose file is not known has one.
   [[nodiscard]] std::int64_t batches(const Workload& training) const;
@@ -40,7 +49,8 @@ class Program {
 
  private:
   bool is_captured_;
-  std::optional<StepFile> file_;  // of a captured step
+  std::optional<StepFile> file_;    // of a captured step
+  const Record* record_ = nullptr;  // of a recorded network
 };
 
 }  // namespace perfpred

@@ -70,7 +70,6 @@ StepBuilder::StepBuilder(const Network& network, const StepStyle& style)
   trained_type_ = mixed_ ? DataType::f32 : stored;
   parameter_type_ = trained_type_;
   frozen_type_ = packs_ && mixed_ ? half_ : stored;
-  scaled_ = style.precision == Precision::fp16 && trained_type_ == DataType::f32;
   if (style.precision != Precision::fp64) graph_.set_layout(style.layout);
   graph_.set_repeats(style.accumulate);
   reserve();
@@ -92,11 +91,7 @@ void StepBuilder::reserve() {
 }
 
 void StepBuilder::declare_tensors() {
-  if (scaled_) {
-    scale_ = graph_.add_tensor({}, DataType::f32, TensorRole::buffer);
-    growth_ = graph_.add_tensor({}, DataType::i32, TensorRole::buffer);
-    found_inf_ = graph_.add_tensor({}, DataType::f32, TensorRole::buffer);
-  }
+  if (style_.precision == Precision::fp16 && trained_type_ == DataType::f32) declare_scaler();
   parameters_of_layer_.assign(states_.size(), {-1, -1});
   weights_of_layer_.assign(states_.size(), {no_tensor, no_tensor});
   buffers_.assign(states_.size(), {no_tensor, no_tensor, no_tensor});
@@ -208,10 +203,7 @@ OpGraph StepBuilder::build() {
   if (std::find(gradients_.begin(), gradients_.end(), no_tensor) != gradients_.end()) {
     throw Error("network " + network_.name + " has a parameter that its loss does not depend on");
   }
-  if (scaled_) unscale_gradients();
-  phase_ = Phase::optimizer;
-  add_optimizer_update(*this, style_.optimizer, style_.impl);
-  if (scaled_) add_op(OpKind::update_scale, {scale_, growth_, found_inf_}, {scale_});
+  update(style_.optimizer, style_.impl);
   return std::move(graph_);
 }
 
@@ -266,62 +258,7 @@ TensorId StepBuilder::pair_mask() {
   return pair_mask_;
 }
 
-// ---- Tensors and operators ----
-
-TensorId StepBuilder::transposed(TensorId id) {
-  const Shape from = shape(id);
-  const std::size_t last = from.rank() - 1;
-  return view(id, from.with(last - 1, from[last]).with(last, from[last - 1]));
-}
-
-void StepBuilder::add_op(OpKind kind, std::span<const TensorId> inputs, std::span<const TensorId> outputs,
-                         bool causal) {
-  if (skips_products_ && (kind == OpKind::mm || kind == OpKind::addmm)) return;
-  graph_.add_op(kind, phase_, layer_, inputs, outputs, false, causal);
-}
-
-void StepBuilder::add_op(OpKind kind, std::initializer_list<TensorId> inputs, std::initializer_list<TensorId> outputs) {
-  add_op(kind, std::span(inputs.begin(), inputs.size()), std::span(outputs.begin(), outputs.size()));
-}
-
-void StepBuilder::add_other(std::string_view name, std::initializer_list<TensorId> inputs, TensorId output) {
-  add_update(name, std::span(inputs.begin(), inputs.size()), {&output, 1});
-}
-
-Op& StepBuilder::add_update(std::string_view name, std::span<const TensorId> inputs,
-                            std::span<const TensorId> outputs) {
-  const auto names = graph_.op_names();
-  const auto found = std::find(names.begin(), names.end(), name);
-  const auto known = static_cast<std::int32_t>(found - names.begin());
-  const std::int32_t index = found != names.end() ? known : graph_.add_op_name(std::string(name));
-  Op& op = graph_.add_op(OpKind::other, phase_, layer_, inputs, outputs);
-  op.name = index;
-  return op;
-}
-
-TensorId StepBuilder::apply(OpKind kind, std::initializer_list<TensorId> inputs) {
-  const TensorId result = new_like(*inputs.begin());
-  add_op(kind, inputs, {result});
-  return result;
-}
-
-TensorId StepBuilder::apply(OpKind kind, std::initializer_list<TensorId> inputs, const Shape& shape) {
-  const TensorId result = new_tensor(shape, type(*inputs.begin()));
-  add_op(kind, inputs, {result});
-  return result;
-}
-
-TensorId StepBuilder::sum_to(TensorId id, const Shape& shape) { return apply(OpKind::sum, {id}, shape); }
-
 // ---- Autocast ----
-
-TensorId StepBuilder::cast(TensorId id, DataType to) {
-  if (type(id) == to) return id;
-  const Shape same = shape(id);
-  const TensorId copy = new_tensor(same, to);
-  add_op(OpKind::copy, {id}, {copy});
-  return copy;
-}
 
 TensorId StepBuilder::read_input(std::size_t i, DataType compute) {
   const TensorId id = cast(input(i), compute);
@@ -410,10 +347,10 @@ void StepBuilder::loss() {
   }
 
   phase_ = Phase::backward;
-  const TensorId root = scaled_ ? apply(OpKind::mul, {loss, scale_}) : loss;
+  const TensorId root = scale_loss(loss);
   TensorId one = new_like(root);
   add_op(OpKind::fill, {root}, {one});
-  if (scaled_) one = apply(OpKind::mul, {one, scale_});
+  one = scale_loss(one);
   differentiate(own, one);
   if (auxiliary) differentiate(*auxiliary, apply(OpKind::mul, {one}));
   if (boxes != no_tensor) {
@@ -492,18 +429,6 @@ void StepBuilder::add_backward_op(OpKind kind, std::initializer_list<TensorId> i
   if (of_input != no_tensor) accumulate_grad(0, of_input);
   if (of_weight != no_tensor) accumulate_parameter_grad(0, of_weight);
   if (of_bias != no_tensor) accumulate_parameter_grad(1, of_bias);
-}
-
-/// Divides all gradients by the loss scale.
-void StepBuilder::unscale_gradients() {
-  add_op(OpKind::fill, {found_inf_}, {found_inf_});
-  const TensorId inverse = new_like(scale_);
-  add_other("reciprocal", {scale_}, inverse);
-  std::vector<TensorId> written = gradients_;
-  written.push_back(found_inf_);
-  std::vector<TensorId> read = written;
-  read.push_back(inverse);
-  add_op(OpKind::unscale_gradients, read, written);
 }
 
 OpGraph training_step(const Network& network, const StepStyle& style) {

@@ -6,11 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <span>
-#include <string_view>
 #include <vector>
 
 #include "network/layers.h"
+#include "step/step_writer.h"
 
 namespace perfpred {
 
@@ -40,7 +39,7 @@ struct LayerState {
 
 /// Builds the graph of a training step: executes layers on tensors without memory, as autograd and autocast do.
 /// Layer rules (layer_rules.h) call it for the current layer.
-class StepBuilder {
+class StepBuilder : public StepWriter {
  public:
   StepBuilder(const Network& network, const StepStyle& style);
 
@@ -55,34 +54,6 @@ class StepBuilder {
   [[nodiscard]] TensorId input(std::size_t i) { return state_of(input_layer(i)).output; }
   [[nodiscard]] bool input_needs_gradient(std::size_t i) { return state_of(input_layer(i)).needs_gradient; }
 
-  // Tensors.
-  [[nodiscard]] const Shape& shape(TensorId id) const { return graph_.shape(id); }
-  [[nodiscard]] DataType type(TensorId id) const { return graph_.tensors()[id].type; }
-  TensorId new_tensor(const Shape& shape, DataType type) { return graph_.add_tensor(shape, type, role()); }
-  TensorId new_tensor(const Shape& shape, DataType type, TensorRole role) {
-    return graph_.add_tensor(shape, type, role);
-  }
-  TensorId new_like(TensorId id) { return graph_.add_like(id, role()); }
-  TensorId new_like(TensorId id, TensorRole role) { return graph_.add_like(id, role); }
-  TensorId view(TensorId base, const Shape& shape) { return graph_.add_view(base, shape); }
-  TensorId transposed(TensorId id);  ///< a view with the last two axes exchanged
-
-  // Operators.
-  void add_op(OpKind kind, std::initializer_list<TensorId> inputs, std::initializer_list<TensorId> outputs);
-  void add_op(OpKind kind, std::span<const TensorId> inputs, std::span<const TensorId> outputs, bool causal = false);
-
-  /// An operator of one FLOP an element that has no kind of its own.
-  void add_other(std::string_view name, std::initializer_list<TensorId> inputs, TensorId output);
-
-  /// The update of a parameter by one kernel that has no kind of its own.
-  Op& add_update(std::string_view name, std::span<const TensorId> inputs, std::span<const TensorId> outputs);
-
-  /// An operator with one new result, shaped as its first input.
-  TensorId apply(OpKind kind, std::initializer_list<TensorId> inputs);
-  /// The same with a result of another shape.
-  TensorId apply(OpKind kind, std::initializer_list<TensorId> inputs, const Shape& shape);
-  TensorId sum_to(TensorId id, const Shape& shape);
-
   // Types. Matrix products and convolutions compute in the half type under mixed precision; operators that are
   // sensitive to rounding compute in the parameters' type.
   [[nodiscard]] DataType compute_type() const { return mixed_ ? half_ : parameter_type_; }
@@ -93,7 +64,6 @@ class StepBuilder {
   /// In which the current layer multiplies.
   [[nodiscard]] DataType product_type() const { return mixed_ ? half_ : weight_type(); }
   [[nodiscard]] DataType wider(DataType a, DataType b) const { return a == b ? a : parameter_type_; }
-  TensorId cast(TensorId id, DataType to);
   TensorId read_input(std::size_t i, DataType compute);  ///< input i in this type, kept in LayerState::inputs
   TensorId read_input(std::size_t i = 0) { return read_input(i, type(input(i))); }
   void unpack_weight(DataType compute);  ///< of the current layer, if it is packed
@@ -125,20 +95,9 @@ class StepBuilder {
   [[nodiscard]] const std::array<TensorId, 2>& rotations() const { return rotations_; }  ///< cosines, sines
   void set_labels(TensorId labels) { labels_ = labels; }
 
-  // What the optimizer's update needs (optimizer_update.cpp).
-  [[nodiscard]] const std::vector<TensorId>& parameters() const { return parameters_; }
-  [[nodiscard]] const std::vector<TensorId>& gradients() const { return gradients_; }  ///< of the parameters
-  /// Whether a parameter is the weight of a linear layer other than the head.
-  [[nodiscard]] const std::vector<bool>& is_hidden_matrix() const { return is_hidden_matrix_; }
-  [[nodiscard]] bool scales_loss() const { return scaled_; }
-  [[nodiscard]] TensorId found_inf() const { return found_inf_; }
-
  private:
   [[nodiscard]] LayerState& state_of(std::int32_t index) { return states_[static_cast<std::size_t>(index)]; }
   [[nodiscard]] std::int32_t input_layer(std::size_t i) const { return network_.inputs(layer())[i]; }
-  [[nodiscard]] TensorRole role() const {
-    return phase_ <= Phase::loss ? TensorRole::activation : TensorRole::temporary;
-  }
 
   void reserve();
   void declare_tensors();
@@ -161,7 +120,6 @@ class StepBuilder {
   void loss();
   [[nodiscard]] CrossEntropy cross_entropy(std::int32_t layer);
   void differentiate(const CrossEntropy& entropy, TensorId gradient);
-  void unscale_gradients();
   void accumulate_layer_grad(std::int32_t layer, TensorId gradient, bool strided);
   void retain_grad(TensorId gradient);
   void release_grad(TensorId gradient);
@@ -169,35 +127,22 @@ class StepBuilder {
 
   const Network& network_;
   const StepStyle style_;
-  OpGraph graph_;
   std::vector<LayerState> states_;
-  std::vector<TensorId> parameters_;
-  std::vector<TensorId> gradients_;                               // of the parameters
   std::vector<TensorId> sums_;                                    // of the parameters: gradients of this batch
   std::vector<std::array<std::int32_t, 2>> parameters_of_layer_;  // indices into parameters_, -1: none, or frozen
   std::vector<std::array<TensorId, 2>> weights_of_layer_;         // trained or frozen
   std::vector<int> uses_;                                         // of each parameter: gradients that are to come
   std::vector<std::array<TensorId, 3>> buffers_;  // running mean, variance, number of batches; row numbers; a mask
-  std::vector<bool> is_hidden_matrix_;
-  std::vector<int> retained_;  // by storage: layers that still need it as a gradient
+  std::vector<int> retained_;                     // by storage: layers that still need it as a gradient
   TensorId labels_ = no_tensor;
   TensorId mask_ = no_tensor, pair_mask_ = no_tensor;
   std::array<TensorId, 2> rotations_ = {no_tensor, no_tensor};
-  TensorId scale_ = no_tensor, growth_ = no_tensor, found_inf_ = no_tensor;  // of the gradient scaler
-  std::int32_t layer_ = -1;
-  Phase phase_ = Phase::forward;
   DataType parameter_type_ = DataType::f32;  // of what is sensitive to rounding
   DataType trained_type_ = DataType::f32, frozen_type_ = DataType::f32;
   DataType half_ = DataType::f16;
   bool mixed_ = false;
-  bool scaled_ = false;
-  bool packs_ = false;           // frozen projections
-  bool skips_products_ = false;  // the last layer that is computed anew keeps its operands, not its result
+  bool packs_ = false;  // frozen projections
 };
-
-/// Appends the optimizer's update of all parameters: fused as ParameterUpdate of the torch component executes it,
-/// foreach as torch.optim does; of other packages' optimizers what those execute.
-void add_optimizer_update(StepBuilder& step, Optimizer optimizer, OptimizerImpl impl);
 
 /// The operators of one training step. @throws InputError if a tensor is larger than any device
 [[nodiscard]] OpGraph training_step(const Network& network, const StepStyle& style);

@@ -39,7 +39,8 @@ std::string joined(const std::vector<std::string>& pieces) { return fmt::format(
 
 void check_of_step(std::string_view network, std::string_view field) {
   if (!decides(network, field)) return;
-  throw InputError(fmt::format("{} is given; a captured step has its own", field));
+  if (is_captured_step(network)) throw InputError(fmt::format("{} is given; a captured step has its own", field));
+  throw InputError(fmt::format("{} is given; network {} has none", field, network));
 }
 
 /// with_field(), but that threads follow the device unless they are given.

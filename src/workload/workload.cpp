@@ -12,6 +12,7 @@
 #include <span>
 
 #include "network/layers.h"
+#include "network/records.h"
 #include "network/zoo/cifar_cnn.h"
 #include "network/zoo/pretrained.h"
 #include "network/zoo/zoo.h"
@@ -153,7 +154,10 @@ Network build_network(const Workload& workload) {
 }
 
 bool Workload::knows_epoch() const {
-  return train_images.is_stated() || (input.size() != 1 && !is_captured_step(network));
+  if (train_images.is_stated()) return true;
+  if (input.size() == 1 || is_captured_step(network)) return false;
+  const Record* record = is_recorded(network) ? find_record(network) : nullptr;
+  return record == nullptr || record->samples > 0;
 }
 
 std::string Workload::key() const {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "network/adapter.h"
+#include "network/records.h"
 #include "network/zoo/cifar_cnn.h"
 #include "network/zoo/pretrained.h"
 #include "network/zoo/zoo.h"
@@ -391,7 +392,15 @@ void check_ranges(const Workload& workload) {
 bool is_captured_step(std::string_view name) { return name.starts_with("step:"); }
 
 bool decides(std::string_view network, std::string_view field) {
-  return is_captured_step(network) && workload_column(field).of_step;
+  if (is_captured_step(network)) return workload_column(field).of_step;
+  if (field != "classes" || !is_recorded(network)) return false;
+  const Record* record = find_record(network);
+  return record != nullptr && record->classes == 0;
+}
+
+bool takes_lengths(const Workload& workload) {
+  return workload.input.size() == 1 && !decides(workload.network, "input") && !is_recurrent(workload.network) &&
+         !is_recorded(workload.network);
 }
 
 std::vector<std::string> unknown_fields(const Workload& workload) {

@@ -19,8 +19,11 @@ namespace perfpred {
 [[nodiscard]] bool is_captured_step(std::string_view name);
 
 /// Whether a network has a value of its own for a field, so that a workload's is a stand-in: a captured step for its
-/// input, classes and optimizer.
+/// input, classes and optimizer; a record that tells no classes apart for these.
 [[nodiscard]] bool decides(std::string_view network, std::string_view field);
+
+/// Whether texts of several lengths may be a workload's samples: those of a network that is built for any length.
+[[nodiscard]] bool takes_lengths(const Workload& workload);
 
 /// The fields that nobody knows of a workload, which holds stand-ins there: those of a captured step that the step file
 /// does not say, and the samples of an epoch that it does not know.

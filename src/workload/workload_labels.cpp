@@ -52,7 +52,8 @@ const char* throughput_unit(std::span<const Workload> workloads) {
   const auto is_captured = [](const Workload& workload) { return is_captured_step(workload.network); };
   if (std::any_of(workloads.begin(), workloads.end(), is_captured)) return "samples/s";
   const auto takes_tokens = [](const Workload& workload) { return workload.input.size() == 1; };
-  if (std::none_of(workloads.begin(), workloads.end(), takes_tokens)) return "images/s";
+  const auto takes_pictures = [](const Workload& workload) { return workload.input.size() == 3; };
+  if (std::all_of(workloads.begin(), workloads.end(), takes_pictures)) return "images/s";
   return std::all_of(workloads.begin(), workloads.end(), takes_tokens) ? "sequences/s" : "samples/s";
 }
 

@@ -22,6 +22,7 @@ set(Eigen3 Eigen)
 set(nlohmann_json "JSON for Modern C\\+\\+")
 set(FastCppCsvParser fast-cpp-csv-parser)
 set(Libmd libmd)
+set(LibLZMA liblzma)
 set(Threads "")  # of the system
 file(STRINGS ${SOURCE}/CMakeLists.txt lines REGEX "^find_package\\([A-Za-z0-9_]+ .*REQUIRED")
 foreach(line IN LISTS lines)

@@ -43,14 +43,15 @@ _EXECUTED_AS = {
 }
 _OF_HOST = "aten::_local_scalar_dense"
 
-# Operators without a rule for tensors without memory, whose result is as their first tensor.
-_AS_FIRST = {
-    "aten::_sample_dirichlet",
-    "aten::_standard_gamma",
-    "aten::_standard_gamma_grad",
-    "aten::_dirichlet_grad",
-    "aten::poisson",
-    "aten::binomial",
+# Operators without a rule for tensors without memory, and the number of the argument that their result is as.
+_AS_ARGUMENT = {
+    "aten::_sample_dirichlet": 0,
+    "aten::_standard_gamma": 0,
+    "aten::_standard_gamma_grad": 0,
+    "aten::_dirichlet_grad": 0,
+    "aten::poisson": 0,
+    "aten::binomial": 0,
+    "aten::_ctc_loss_backward": 1,
 }
 
 
@@ -728,8 +729,8 @@ class Recorder(TorchDispatchMode):
 
     def _shaped(self, op, args, kwargs):
         """The result of an operator that has no rule, or whose shape depends on values that are known or have a bound."""
-        if op.name() in _AS_FIRST:
-            return torch.empty_like(args[0])
+        if op.name() in _AS_ARGUMENT:
+            return torch.empty_like(args[_AS_ARGUMENT[op.name()]])
         shaped = self.known.shaped(op, args, kwargs)
         if shaped is None:
             shaped = self.known.bounded(op, args)

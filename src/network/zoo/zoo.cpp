@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "network/records.h"
 #include "network/zoo/cifar_cnn.h"
 #include "network/zoo/pretrained.h"
 #include "text/nearest_name.h"
@@ -111,8 +112,9 @@ std::string_view without_tag(std::string_view name) {
   return tag != std::string_view::npos && name.ends_with("in1k") ? name.substr(0, tag) : name;
 }
 
-/// The network of the zoo whose name has these letters and digits (`ViT-L/16`), or that is called so; else the name.
-std::string spelt_as_in_zoo(std::string_view name) {
+/// The network of the zoo, or else the record, whose name has these letters and digits (`ViT-L/16`), or that is called
+/// so; else the name.
+std::string spelt_as_known(std::string_view name) {
   static const std::unordered_map<std::string, std::string_view> names = [] {
     std::unordered_map<std::string, std::string_view> all(std::begin(other_names), std::end(other_names));
     for (const ZooEntry& entry : zoo()) {
@@ -126,7 +128,11 @@ std::string spelt_as_in_zoo(std::string_view name) {
     if (own.starts_with(author)) own.remove_prefix(author.size());
   }
   const auto found = names.find(bare(without_tag(own)));
-  return std::string(found == names.end() || found->second.empty() ? name : found->second);
+  if (found != names.end() && !found->second.empty()) return std::string(found->second);
+  if (name.empty() || name.find(':') != std::string_view::npos) return std::string(name);  // not yet set; of a file
+  const Record* record = find_record(name);
+  if (record == nullptr && !is_recorded(name)) record = find_record(without_tag(own));
+  return record != nullptr ? record->name : std::string(name);
 }
 
 /// A name without its author on the Hugging Face Hub, in lower case.
@@ -158,6 +164,7 @@ std::string_view nearest_of_family(std::string_view name) {
   };
   for (const ZooEntry& entry : zoo()) offer(entry.name);
   for (const KnownTransformer& known : known_networks()) offer(known.name);
+  for (const Record& record : records()) offer(record.plain_name());
   return nearest;
 }
 
@@ -169,6 +176,10 @@ std::string meant_network(std::string_view name) {
   for (const KnownTransformer& known : known_networks()) {
     nearest.offer(known.name, known.name);
     nearest.offer(without_author(known.alias), known.name);
+  }
+  for (const Record& record : records()) {
+    nearest.offer(record.plain_name(), record.plain_name());
+    for (const std::string& alias : record.aliases) nearest.offer(without_author(alias), record.plain_name());
   }
   nearest.offer(std::string(cifar_cnn_family), cifar_cnn_family);
   nearest.offer("transformer", transformer_example);
@@ -183,6 +194,11 @@ std::string meant_network(std::string_view name) {
 
 const ZooEntry& zoo_entry(std::string_view name) {
   if (const ZooEntry* known = find(name)) return *known;
+  if (find_record(name) != nullptr)
+    throw InputError(fmt::format(
+        "network {} was recorded: its operators are known, not its layers, which this asks for", shown(name)));
+  if (const Record* other = is_recorded(name) ? find_record(name.substr(0, name.find('@'))) : nullptr)
+    throw InputError(fmt::format("network {} is of another version: this one has {}", shown(name), other->name));
   throw InputError(fmt::format(
       "network \"{}\" is not known{}; --config config.json takes a model of Hugging Face's transformers, and "
       "perfpred.capture records a step of any other of PyTorch",
@@ -226,7 +242,7 @@ std::string canonical_network(std::string_view name) {
   std::string lower = lower_case(name);
   if (find(lower) != nullptr || is_cifar_cnn(lower)) return lower;
   if (const KnownTransformer* known = find_known_network(lower)) return std::string(known->name);
-  if (!states_sizes(lower)) return spelt_as_in_zoo(lower);
+  if (!states_sizes(lower)) return spelt_as_known(lower);
   try {
     return is_transformer(lower) ? parse_transformer(lower).name : parse_recurrent(lower).name;
   } catch (const InputError&) {
@@ -254,6 +270,10 @@ TrainingData usual_data(std::string_view network) {
   if (is_transformer(network)) return {{512}, parse_transformer(network).words, token_sequences};
   if (is_recurrent(network)) return {{35}, parse_recurrent(network).words, token_sequences};  // Zaremba et al. 2014
   if (const auto of_transformers = described(network)) return usual_data(*of_transformers, is_config(network));
+  if (const Record* record = is_recorded(network) ? find_record(network) : nullptr) {
+    return {record->inputs.front(), std::max<std::int64_t>(record->classes, 2),
+            record->samples > 0 ? record->samples : token_sequences};
+  }
   const ZooEntry& entry = zoo_entry(network);
   if (entry.tokens) return {{entry.size}, entry.classes, entry.images};
   return {{3, entry.size, entry.size}, entry.classes, entry.images};
