@@ -264,7 +264,7 @@ PERFPRED_C_API void perfpred_samples_free(perfpred_samples* samples);
 /* options: {"runs": [file], "logs": folder, "from": [file], "label": "robust" | "mean", "out": runs_agg.csv,
  * "rejected": rejected.csv}, of which one of the first three is needed. `from` are logs that other software wrote
  * (MLPerf, trainer_state.json, ...); with it `runs_out` (runs.csv) may be given, and what these logs do not say: fields
- * of a workload, `config`, params, env, and counted ("steps" or "epochs", of a TensorBoard file). The document of
+ * of a workload, `config`, params, env, counted ("steps" or "epochs", of a TensorBoard file) and step_tokens (of torchtune's log). The document of
  * `perfpred-aggregate --json`. */
 PERFPRED_C_API int perfpred_aggregate(const char* options, char* buffer, size_t capacity, size_t* needed);
 

@@ -376,22 +376,6 @@ nlohmann::ordered_json label_json(const StepLabel& label) {
           {"change", label.change}};
 }
 
-/// What a log of `from` does not say. @throws InputError for a name that is neither a fact nor a field
-void add_fact(RunFacts& facts, const std::string& name, const nlohmann::json& value) {
-  const std::string text = option_text(name, value);
-  if (name == "params") {
-    facts.params = parse_positive_integer(text, {{}, 0, name});
-  } else if (name == "env") {
-    facts.env = text;
-  } else if (name == "counted") {
-    facts.counted = parse_counted(text, name);
-  } else {
-    const SweptField field = with_configs({name, {text}});
-    (void)workload_column(field.name);
-    facts.fields.emplace_back(field.name, field.values.front());
-  }
-}
-
 AggregateInputs aggregate_inputs(const nlohmann::json& options) {
   constexpr std::array<std::string_view, 6> own = {"runs", "logs", "label", "out", "rejected", "from"};
   AggregateInputs inputs{texts_option(options, "runs"), text_option(options, "logs")};
