@@ -46,8 +46,12 @@ void add_facts(Program& program, AggregateOptions& options, CLI::Option* from) {
   program.add_option_function<std::string>(
       "--counted",
       [&options](const std::string& text) { options.inputs.facts.counted = parse_counted(text, "--counted"); },
-      "what the steps of a TensorBoard file count: steps or epochs");
-  std::vector<std::string> names = {"--config", "--params", "--env", "--counted"};
+      "what the steps of a TensorBoard file or of W&B's history count: steps or epochs");
+  program
+      .add_option("--step-tokens", options.inputs.facts.step_tokens,
+                  "of torchtune's log: tokens of a step on one device that count in the loss")
+      ->check(positive());
+  std::vector<std::string> names = {"--config", "--params", "--env", "--counted", "--step-tokens"};
   for (const WorkloadColumn& column : workload_columns()) names.push_back(option_of(column.name));
   for (const std::string& name : names) {
     program.get_option(name)->needs(from)->group("What a log (--from) does not say");

@@ -41,6 +41,7 @@ struct PERFPRED_API Run {
   std::optional<double> peak_mem_mb, peak_reserved_mb;  ///< held by tensors; kept by the allocator
   std::optional<double> cuda_graph_speedup;             ///< step without / step with the graph
   std::optional<double> load;                           ///< of the machine (1 minute) as the run began
+  std::optional<double> data_wait_share;  ///< of avg_time_sec, in which the program waited for its loader; 0 to 1
   /// Relative standard error of avg_time_sec: half the width of its 95 % interval / 1.96 / avg_time_sec.
   std::optional<double> epoch_rel_sem;
   Timing timing = Timing::epochs;

@@ -35,6 +35,7 @@
 #include "tools/aggregate_answer.h"
 #include "tools/answer_text.h"
 #include "tools/device_json.h"
+#include "tools/explanation.h"
 #include "tools/inspection.h"
 #include "tools/json_request.h"
 #include "tools/kept_cpu.h"
@@ -375,22 +376,6 @@ nlohmann::ordered_json label_json(const StepLabel& label) {
           {"disturbed", label.disturbed},
           {"drift", label.drift},
           {"change", label.change}};
-}
-
-/// What a log of `from` does not say. @throws InputError for a name that is neither a fact nor a field
-void add_fact(RunFacts& facts, const std::string& name, const nlohmann::json& value) {
-  const std::string text = option_text(name, value);
-  if (name == "params") {
-    facts.params = parse_positive_integer(text, {{}, 0, name});
-  } else if (name == "env") {
-    facts.env = text;
-  } else if (name == "counted") {
-    facts.counted = parse_counted(text, name);
-  } else {
-    const SweptField field = with_configs({name, {text}});
-    (void)workload_column(field.name);
-    facts.fields.emplace_back(field.name, field.values.front());
-  }
 }
 
 AggregateInputs aggregate_inputs(const nlohmann::json& options) {
@@ -761,6 +746,28 @@ int perfpred_timeline(const perfpred_model* model, const char* request, char* bu
       return trace_json(timeline(regressor, workload, job.terms.job));
     }),
               buffer, capacity, needed);
+  });
+}
+
+int perfpred_explain(const perfpred_model* model, const char* request, char* buffer, size_t capacity, size_t* needed) {
+  return guarded([&] {
+    const auto asked = models().get(model);
+    const auto requests = asked->requests();
+    const nlohmann::json fields = parse_request(given(request, "request"));
+    const auto jobs = asked->ask([&](const TimeRegressor&) { return read_measured(*requests, fields); });
+    for (const MeasuredJob& job : jobs) note(job.asked.notes);
+    const nlohmann::json document = explained_all(jobs, [&](const MeasuredJob& job) {
+      asked->rate_cpu_for(job.asked.workload);
+      return asked->ask([&](const TimeRegressor& regressor) { return explained(regressor, job); });
+    });
+    give_text(dumped(document, indent), buffer, capacity, needed);
+  });
+}
+
+int perfpred_explanation_text(const char* explanations, char* buffer, size_t capacity, size_t* needed) {
+  return guarded([&] {
+    const auto document = parse_json<nlohmann::json>(given(explanations, "explanations"));
+    give_text(explanation_text(document, Reader::caller), buffer, capacity, needed);
   });
 }
 

@@ -116,6 +116,7 @@ const Columns<Run>& our_columns() {
       {"drift", read_drift, [](const Run& r) { return std::string(!r.drift   ? ""
                                                                   : *r.drift ? "1"
                                                                              : "0"); }},
+      number("data_wait_share", &Run::data_wait_share),
   };
   return columns;
 }
@@ -150,9 +151,10 @@ void check(const Run& run, ValuePlace place) {
     place.name = "avg_time_sec";
     throw_bad_value(place, "", "a positive number (the outcome is ok)");
   }
-  if (run.test_acc && *run.test_acc > 1) {
-    place.name = "test_acc";
-    throw_bad_value(place, number_text(run.test_acc), "a fraction");
+  for (const auto& [name, share] : {std::pair("test_acc", run.test_acc), {"data_wait_share", run.data_wait_share}}) {
+    if (!share || *share <= 1) continue;
+    place.name = name;
+    throw_bad_value(place, number_text(share), "a fraction");
   }
 }
 

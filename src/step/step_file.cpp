@@ -78,13 +78,13 @@ struct __attribute__((visibility("hidden"))) StepFile::Content : StepContent {
 };
 
 StepFile::StepFile(const std::string& path)
-    : content_(std::make_shared<const Content>(path, file_hash(path), read_json<json>(path))) {}
+    : content_(std::make_shared<const Content>(path, file_hash(path), read_json<nlohmann::json>(path))) {}
 
 StepFile::StepFile(std::shared_ptr<const Content> content) : content_(std::move(content)) {}
 
 StepFile StepFile::from_text(std::string_view text) {
   const std::string place = "step";
-  return StepFile(std::make_shared<const Content>(place, text_hash(text), read_json_text<json>(text, place)));
+  return StepFile(std::make_shared<const Content>(place, text_hash(text), read_json_text<nlohmann::json>(text, place)));
 }
 
 const std::string& StepFile::name() const { return content_->name; }

@@ -11,6 +11,9 @@
 #include "text/enum_names.h"
 #include "text/files.h"
 #include "text/json.h"
+#include "tools/json_request.h"
+#include "tools/workload_sweep.h"
+#include "workload/workload_columns.h"
 
 namespace perfpred {
 
@@ -39,6 +42,24 @@ Timing parse_counted(std::string_view text, std::string_view name) {
   const auto counted = enumerator_named<Timing::steps>(text);
   if (!counted) throw_bad_value({{}, 0, name}, text, "steps or epochs");
   return *counted;
+}
+
+void add_fact(RunFacts& facts, const std::string& name, const nlohmann::json& value) {
+  const std::string text = option_text(name, value);
+  const ValuePlace place{{}, 0, name};
+  if (name == "params") {
+    facts.params = parse_positive_integer(text, place);
+  } else if (name == "env") {
+    facts.env = text;
+  } else if (name == "counted") {
+    facts.counted = parse_counted(text, name);
+  } else if (name == "step_tokens") {
+    facts.step_tokens = parse_positive(text, place);
+  } else {
+    const SweptField field = with_configs({name, {text}});
+    (void)workload_column(field.name);
+    facts.fields.emplace_back(field.name, field.values.front());
+  }
 }
 
 Aggregator aggregate(const AggregateInputs& inputs, std::vector<std::string>& notes) {

@@ -28,6 +28,10 @@ inline constexpr const char* instead_of_parts =
 /// RunFacts::counted of `steps` or `epochs`. @param name  for messages @throws InputError for another word
 [[nodiscard]] Timing parse_counted(std::string_view text, std::string_view name);
 
+/// Adds what a log does not say: a field of a workload, `config`, params, env, counted or step_tokens.
+/// @throws InputError for another name, or a value that is none of it
+void add_fact(RunFacts& facts, const std::string& name, const nlohmann::json& value);
+
 /// All inputs together. @param notes  gets lines that say what was skipped
 /// @throws InputError as Aggregator does, and if there is no input or none holds a run
 [[nodiscard]] Aggregator aggregate(const AggregateInputs& inputs, std::vector<std::string>& notes);

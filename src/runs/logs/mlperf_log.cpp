@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "runs/logs/training_log.h"
+#include "statistics/quantiles.h"
 #include "text/csv.h"
 #include "text/json.h"
 
@@ -23,7 +24,8 @@ struct Meaning {
   std::string_view value, means;
 };
 /// MLPerf Training's benchmarks of one fixed network; others have sizes that the log does not say.
-constexpr std::array<Meaning, 2> benchmark_networks = {{{"resnet", "resnet50"}, {"bert", "bert_large"}}};
+constexpr std::array<Meaning, 3> benchmark_networks = {
+    {{"resnet", "resnet50"}, {"bert", "bert_large"}, {"llama31_8b", "llama3.1_8b"}}};
 /// Not `sgd`, whose momentum the log does not say.
 constexpr std::array<Meaning, 4> optimizer_names = {
     {{"adam", "adam"}, {"adamw", "adamw"}, {"adagrad", "adagrad"}, {"lamb", "lamb"}}};
@@ -60,9 +62,7 @@ class MlperfReader {
   }
 
   [[nodiscard]] TrainingLog result() {
-    if (log_.epoch_times.empty()) {
-      throw InputError(path_ + ": has no epoch_start with its epoch_stop; blocks of samples are not read");
-    }
+    if (log_.epoch_times.empty()) read_blocks();
     log_.epochs = static_cast<int>(log_.epoch_times.size());
     if (global_batch_) {
       const double batch = *global_batch_ / accumulate_;
@@ -74,6 +74,38 @@ class MlperfReader {
   }
 
  private:
+  /// Between evaluations, from block_start to block_stop.
+  struct Block {
+    double sec;
+    std::optional<double> from, until;  ///< samples_count there: those of the training, or of each block
+  };
+
+  /// The median step of the blocks behind the first, which has the start in it.
+  void read_blocks() {
+    std::vector<double> steps;
+    double until = blocks_.empty() ? 0 : blocks_.front().from.value_or(0);
+    for (const Block& block : blocks_) {
+      const double counted = block.until.value_or(0), samples = counted > until ? counted - until : counted;
+      if (global_batch_ && samples > 0) steps.push_back(block.sec * *global_batch_ / samples);
+      until = counted;
+    }
+    if (steps.size() < 2) {
+      throw InputError(
+          fmt::format("{}: has no epoch_start with its epoch_stop, and {} blocks with samples_count and a "
+                      "global_batch_size; two are needed",
+                      path_, steps.size()));
+    }
+    steps.erase(steps.begin());
+    log_.step_sec = median(std::move(steps));
+  }
+
+  [[nodiscard]] static std::optional<double> samples_count(const Json& json) {
+    const auto metadata = json.find("metadata");
+    if (metadata == json.end() || !metadata->is_object()) return std::nullopt;
+    const Json count = metadata->value("samples_count", Json());
+    return count.is_number() ? std::optional(count.get<double>()) : std::nullopt;
+  }
+
   [[nodiscard]] Json object_in(std::string_view text) const {
     try {
       return parse_json<Json>(text);
@@ -97,6 +129,8 @@ class MlperfReader {
       accumulate_ = count(value, name);
     } else if (name == "train_samples") {
       set("train_images", number_text(count(value, name)));
+    } else if (name == "max_sequence_length") {
+      set("input", number_text(count(value, name)));
     } else if (name == "eval_accuracy") {
       if (value.is_number()) log_.test_acc = value.get<double>();
     } else {
@@ -125,6 +159,21 @@ class MlperfReader {
       const double sec = seconds(json) - *std::exchange(epoch_start_, std::nullopt) - eval_sec_;
       if (!(sec > 0)) throw InputError(place_.prefix() + "the epoch ends before it begins");
       log_.epoch_times.push_back(sec);
+    } else {
+      take_block(name, json);
+    }
+  }
+
+  void take_block(std::string_view name, const Json& json) {
+    if (name == "block_start") {
+      if (std::exchange(block_start_, seconds(json))) {
+        throw InputError(place_.prefix() + "a second block_start before a block_stop");
+      }
+      block_from_ = samples_count(json);
+    } else if (name == "block_stop" && block_start_) {
+      const double sec = seconds(json) - *std::exchange(block_start_, std::nullopt);
+      if (!(sec > 0)) throw InputError(place_.prefix() + "the block ends before it begins");
+      blocks_.push_back({sec, block_from_, samples_count(json)});
     }
   }
 
@@ -151,7 +200,8 @@ class MlperfReader {
   const std::string& path_;
   ValuePlace place_;
   TrainingLog log_;
-  std::optional<double> global_batch_, epoch_start_, eval_start_;
+  std::optional<double> global_batch_, epoch_start_, eval_start_, block_start_, block_from_;
+  std::vector<Block> blocks_;
   double accumulate_ = 1;
   double eval_sec_ = 0;  // within the epoch
 };

@@ -36,11 +36,6 @@ double positive(const Json& entry, const char* key, const std::string& path) {
   throw_bad_value({path, 0, key}, value ? number_text(*value) : "", "a positive number");
 }
 
-bool is_given(const RunFacts& facts, std::string_view name) {
-  return std::any_of(facts.fields.begin(), facts.fields.end(),
-                     [name](const auto& field) { return field.first == name; });
-}
-
 /// The whole training.
 struct Training {
   double sec = 0;      ///< without evaluations
@@ -95,6 +90,29 @@ void set_sizes(TrainingLog& log, const Training& training, std::optional<double>
   if (error < tolerated_error && !is_given(facts, "train_images")) log.fields["train_images"] = number_text(images);
 }
 
+/// The median step of a training by Axolotl with `include_tkps`, whose entries have what they add to the tokens that
+/// count in the loss, and their rate. @throws InputError where no entry has, or where steps do not grow
+double axolotl_step_sec(const Json& history, const std::string& path) {
+  std::vector<LoggedPoint> points;
+  std::optional<double> tokens_before;
+  double sec = 0;
+  for (const Json& entry : history) {
+    const auto tokens = number(entry, "tokens/trainable", path), step = number(entry, "step", path);
+    const auto per_sec = number(entry, "tokens/train_per_sec_per_gpu", path);
+    if (!tokens || !step) continue;
+    if (per_sec && *per_sec > 0 && tokens_before) sec += (*tokens - *tokens_before) / *per_sec;
+    points.push_back({*step, sec});
+    tokens_before = tokens;
+  }
+  if (points.empty()) {
+    throw InputError(
+        path +
+        ": has no train_runtime, since it is of a checkpoint; trainer.save_state() after train() writes one that has, "
+        "Axolotl with include_tkps: true one with rates of tokens");
+  }
+  return median_step_sec(points, path);
+}
+
 TrainingLog read_trainer_state(const std::string& path, const RunFacts& facts) {
   const auto json = read_json<Json>(path);
   const auto history = json.find("log_history");
@@ -114,10 +132,11 @@ TrainingLog read_trainer_state(const std::string& path, const RunFacts& facts) {
     eval_until_end = eval_sec;
   }
   if (whole == nullptr) {
-    throw InputError(
-        path +
-        ": has no train_runtime, since it is of a checkpoint; trainer.save_state() after train() writes one "
-        "that has");
+    log.step_sec = axolotl_step_sec(*history, path);
+    log.framework = "axolotl";
+    log.note = "median of logged intervals";
+    if (const auto batch = number(json, "train_batch_size", path)) log.fields["batch_size"] = number_text(*batch);
+    return log;
   }
   const Training training = training_of(*whole, eval_until_end, number(json, "max_steps", path).value_or(0), path);
   log.step_sec = training.sec / training.steps;

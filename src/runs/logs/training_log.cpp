@@ -18,20 +18,24 @@
 
 #include "runs/run_row.h"
 #include "statistics/quantiles.h"
+#include "step/epoch_steps.h"
 #include "text/csv.h"
 #include "text/files.h"
 #include "text/nearest_name.h"
 #include "workload/workload_columns.h"
+#include "workload/world.h"
 
 namespace perfpred {
 namespace {
 
 /// The first that recognises a file reads it.
-constexpr std::array<const LogFormat*, 7> formats = {&event_file_format,  &trainer_state_format, &mlperf_format,
-                                                     &ultralytics_format, &fastai_format,        &lightning_format,
-                                                     &keras_format};
+constexpr std::array<const LogFormat*, 14> formats = {
+    &event_file_format,  &trainer_state_format, &llama_factory_format, &wandb_lines_format, &wandb_table_format,
+    &mlperf_format,      &megatron_format,      &nanogpt_format,       &timm_format,        &torchtune_format,
+    &ultralytics_format, &fastai_format,        &lightning_format,     &keras_format};
 
-constexpr std::size_t head_bytes = std::size_t{64} << 10;
+constexpr std::size_t head_bytes = std::size_t{1} << 20;  // programs print much before their first step
+constexpr double rounding_share = 0.02;                   // of an interval, that times in whole seconds may be off
 
 std::string first_bytes(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -96,9 +100,14 @@ class KnownFields {
                                  missing.size() > 1 ? "them" : "it"));
   }
 
+  /// @param needs_epoch  nobody need say the samples of an epoch otherwise
   /// @returns the workload, and whether the zoo has its network
-  [[nodiscard]] std::pair<Workload, bool> workload() const {
-    require({"network", "batch_size", "train_images", "optimizer", "precision", "device"});
+  [[nodiscard]] std::pair<Workload, bool> workload(bool needs_epoch) const {
+    if (needs_epoch) {
+      require({"network", "batch_size", "train_images", "optimizer", "precision", "device"});
+    } else {
+      require({"network", "batch_size", "optimizer", "precision", "device"});
+    }
     const std::string& network = texts_.find("network")->second;
     Workload workload = unstated_workload();
     bool is_known = true;
@@ -127,6 +136,27 @@ class KnownFields {
   const std::string& path_;
   std::map<std::string, std::string, std::less<>> texts_;
 };
+
+/// Sets how many batches a step has, where the log says how many samples. @throws InputError if that is not whole, or
+/// another number was given
+void set_batches(Workload& workload, const TrainingLog& log, bool is_stated, const std::string& path) {
+  std::optional<double> samples = log.step_samples;
+  if (log.step_tokens && workload.input.size() == 1) {
+    samples = *log.step_tokens / static_cast<double>(workload.input.front());
+  }
+  if (!samples) return;
+  const std::int64_t replicas = replicas_of(workload);
+  const double batches = *samples / static_cast<double>(workload.batch_size) / static_cast<double>(replicas);
+  const double stated = static_cast<double>(workload.accumulate);
+  if (batches < 1 || batches != std::floor(batches) || batches > 1e9 || (is_stated && stated != batches)) {
+    throw InputError(
+        fmt::format("{}: a step has {} samples, which are {:.4g} batches of {} on {} {}{}: correct batch_size, input, "
+                    "accumulate or parallel",
+                    path, *samples, batches, workload.batch_size, replicas, replicas > 1 ? "replicas" : "device",
+                    is_stated ? fmt::format(", not {}", workload.accumulate) : ""));
+  }
+  workload.accumulate = static_cast<std::int64_t>(batches);
+}
 
 void set_times(Run& run, const TrainingLog& log, const std::string& path) {
   const Workload& w = run.workload;
@@ -178,6 +208,27 @@ bool is_test_accuracy(std::string_view name) {
   return has("acc") && (has("val") || has("test")) && !has("5");  // nor the share of the five best
 }
 
+bool is_given(const RunFacts& facts, std::string_view name) {
+  return std::any_of(facts.fields.begin(), facts.fields.end(),
+                     [name](const auto& field) { return field.first == name; });
+}
+
+double median_logged_sec(const std::vector<LoggedPoint>& points, std::string_view where) {
+  const bool whole = std::all_of(points.begin(), points.end(),
+                                 [](const LoggedPoint& point) { return point.sec == std::floor(point.sec); });
+  std::vector<LoggedPoint> kept;
+  for (const LoggedPoint& point : points) {
+    if (!kept.empty() && point.step == kept.back().step) continue;
+    if (whole && !kept.empty() && point.sec < kept.back().sec + 1 / rounding_share) continue;
+    kept.push_back(point);
+  }
+  if (whole && kept.size() < 3) {
+    throw InputError(fmt::format("{}: its times are whole seconds: {:.0f} s of steps are needed, it has {:.0f}", where,
+                                 2 / rounding_share, points.empty() ? 0 : points.back().sec - points.front().sec));
+  }
+  return median_step_sec(kept, where);
+}
+
 std::string utc_text(double unix_sec) {
   constexpr double first = -62135596800, last = 253402300799;  // in the years 1 and 9999
   if (!(unix_sec >= first && unix_sec <= last)) return {};
@@ -198,7 +249,11 @@ Run read_training_log(const std::string& path, const RunFacts& facts) {
   const TrainingLog log = format_of(path).read(path, facts);
   Run run;
   bool is_known = false;
-  std::tie(run.workload, is_known) = KnownFields(path, log, facts).workload();
+  const KnownFields known(path, log, facts);
+  const bool has_one_step = facts.of_step && !known.has("train_images") && (log.step_sec || log.batch_sec);
+  std::tie(run.workload, is_known) = known.workload(!has_one_step);
+  set_batches(run.workload, log, known.has("accumulate"), path);
+  if (has_one_step) run.workload.train_images = samples_per_step(run.workload);
   if (!is_known && !facts.params) {
     throw InputError(fmt::format("{}: does not say params of a network of its own: give it", path));
   }
@@ -209,6 +264,7 @@ Run read_training_log(const std::string& path, const RunFacts& facts) {
   run.epochs = log.epochs;
   run.outcome = log.outcome;
   run.note = log.note;
+  run.data_wait_share = log.data_wait_share;
   set_times(run, log, path);
   if (log.test_acc && *log.test_acc >= 0 && *log.test_acc <= 1) run.test_acc = log.test_acc;
   try {

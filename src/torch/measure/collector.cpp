@@ -113,6 +113,7 @@ void record(Run& run, const StepMeasurement& measured) {
   run.clock_p95_mhz = measured.timing.clock_high_mhz;
   record_drift(run, label.drift);
   run.cuda_graph_speedup = measured.graph_speedup;
+  run.data_wait_share = std::min(measured.data_wait_share, 1.0);
   run.note = note_of(measured);
   if (label.disturbed) run.outcome = Outcome::untrusted;
 }
