@@ -479,7 +479,7 @@ TEST_F(CApi, RefusesWhatIsNoRequest) {
     expect_refused(ask((request + "\": 8}").c_str()),
                    "several devices are the fields gpus_per_node (8, 1+3, 8x32) and parallel (ddp, fsdp, tp=2,pp=4)");
   }
-  expect_refused(ask(R"({"network": "t5_base", "batch_size": 8, "device": "T4"})"), "perfpred.capture records a step");
+  expect_refused(ask(R"({"network": "yolov8n", "batch_size": 8, "device": "T4"})"), "perfpred.capture records a step");
   expect_refused(ask(R"({"network": "resnet50", "batch_size": 8, "device": "no such"})"), "no such");
   expect_refused(ask(R"({"config": "gone.json", "batch_size": 8, "device": "T4"})"), "gone.json");
   expect_refused(ask(R"({"step": "gone.json", "device": "T4"})"), "gone.json");
