@@ -279,8 +279,8 @@ PERFPRED_C_API void perfpred_samples_free(perfpred_samples* samples);
 /* options: {"runs": [file], "logs": folder, "from": [file], "label": "robust" | "mean", "out": runs_agg.csv,
  * "rejected": rejected.csv}, of which one of the first three is needed. `from` are logs that other software wrote
  * (MLPerf, trainer_state.json, ...); with it `runs_out` (runs.csv) may be given, and what these logs do not say: fields
- * of a workload, `config`, params, env, counted ("steps" or "epochs", of a TensorBoard file) and step_tokens (of torchtune's log). The document of
- * `perfpred-aggregate --json`. */
+ * of a workload, `config`, params, env, counted ("steps" or "epochs", of a TensorBoard file) and step_tokens (of
+ * torchtune's log). The document of `perfpred-aggregate --json`. */
 PERFPRED_C_API int perfpred_aggregate(const char* options, char* buffer, size_t capacity, size_t* needed);
 
 /* options: {"runs_agg": file, "budget_sec": 3600, "epochs": 50} and, of the options of perfpred-plan, min_acc, value,

@@ -486,7 +486,8 @@ std::vector<TimedKernel> timed_kernels(const LearnedModel& model, const StepQues
   if (!rates.one_clock()) host = rates.formula(rates.machine.effects.host).host_seconds(kernels);
   std::vector<TimedKernel> timed;
   timed.reserve(kernels.size());
-  for (std::size_t i = 0; i < kernels.size(); ++i) timed.push_back({kernels[i].op, here.times.sec[i], host[i], kernels[i].flops, kernels[i].bytes});
+  for (std::size_t i = 0; i < kernels.size(); ++i)
+    timed.push_back({kernels[i].op, here.times.sec[i], host[i], kernels[i].flops, kernels[i].bytes});
   return timed;
 }
 

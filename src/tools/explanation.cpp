@@ -323,6 +323,15 @@ std::string table(const nlohmann::json& list, Reader reader) {
   return text;
 }
 
+/// A step of which nothing else is known. @param ms  that it took
+MeasuredJob job_of_ms(const ModelRequests& requests, const nlohmann::json& request, const nlohmann::json& ms) {
+  if (!ms.is_number() || !(ms.get<double>() > 0))
+    throw_bad_value({{}, 0, "measured_ms"}, dumped(ms), "a positive number");
+  MeasuredJob job{"", read_request(requests, request), {}, ms.get<double>() * 1e-3};
+  job.asked.terms.advises = false;
+  return job;
+}
+
 }  // namespace
 
 std::vector<MeasuredJob> read_measured(const ModelRequests& requests, nlohmann::json request) {
@@ -336,13 +345,7 @@ std::vector<MeasuredJob> read_measured(const ModelRequests& requests, nlohmann::
   if (std::ranges::count(given, true) != 1) {
     throw InputError("one of runs, log, measured_ms is required");
   }
-  if (!ms.is_null()) {
-    if (!ms.is_number() || !(ms.get<double>() > 0))
-      throw_bad_value({{}, 0, "measured_ms"}, dumped(ms), "a positive number");
-    MeasuredJob job{"", read_request(requests, request), {}, ms.get<double>() * 1e-3};
-    job.asked.terms.advises = false;
-    return {std::move(job)};
-  }
+  if (!ms.is_null()) return {job_of_ms(requests, request, ms)};
   if (logs.empty()) refuse_rest(request, "runs");
   std::vector<MeasuredJob> jobs;
   if (!row.is_null()) jobs.push_back(job_of(run_of(row), ""));
