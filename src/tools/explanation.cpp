@@ -183,6 +183,13 @@ Run run_of(const nlohmann::json& row) {
   return run_from_fields(header, fields, "row");
 }
 
+/// Rows of a table. The steps that they name may be in graphs/ beside it.
+std::vector<Run> runs_of(const std::string& path) {
+  const std::filesystem::path graphs = std::filesystem::path(path).parent_path() / "graphs";
+  if (std::filesystem::is_directory(graphs)) add_graphs(graphs.string());
+  return read_runs(path);
+}
+
 /// What a request says of its logs.
 RunFacts facts_of(const nlohmann::json& request) {
   RunFacts facts;
@@ -350,9 +357,7 @@ std::vector<MeasuredJob> read_measured(const ModelRequests& requests, nlohmann::
   std::vector<MeasuredJob> jobs;
   if (!row.is_null()) jobs.push_back(job_of(run_of(row), ""));
   for (const std::string& path : runs) {
-    const std::filesystem::path graphs = std::filesystem::path(path).parent_path() / "graphs";
-    if (std::filesystem::is_directory(graphs)) add_graphs(graphs.string());  // of the steps that its rows name
-    for (Run& run : read_runs(path)) jobs.push_back(job_of(std::move(run), path));
+    for (Run& run : runs_of(path)) jobs.push_back(job_of(std::move(run), path));
   }
   const RunFacts facts = logs.empty() ? RunFacts() : facts_of(request);
   for (const std::string& path : logs) jobs.push_back(job_of_log(path, facts));
