@@ -577,6 +577,33 @@ TEST_F(CApi, AnInspectionIsTheDocumentOfTheProgram) {
   refuse(nullptr, "request");
 }
 
+TEST_F(CApi, AnExplanationIsTheDocumentOfTheProgram) {
+  const std::string request = R"({"network": "resnet50", "batch_size": 64, "device": "T4", "measured_ms": 500})";
+  const Json found = Json::parse(text_of([&](char* buffer, size_t capacity, size_t* needed) {
+    return perfpred_explain(standard(), request.c_str(), buffer, capacity, needed);
+  }));
+  const std::vector<std::string> command = {testing::program("explain"),
+                                            "--measured-ms",
+                                            "500",
+                                            "--network",
+                                            "resnet50",
+                                            "--batch-size",
+                                            "64",
+                                            "--device",
+                                            "T4"};
+  EXPECT_EQ(found, testing::answer(command));
+  const std::string text = text_of([&](char* buffer, size_t capacity, size_t* needed) {
+    return perfpred_explanation_text(found.dump().c_str(), buffer, capacity, needed);
+  });
+  EXPECT_EQ(text, testing::spawn(command).out);
+  char buffer[16];
+  expect_refused(perfpred_explain(standard(), "{}", buffer, sizeof buffer, nullptr), "one of runs, log, measured_ms");
+  expect_refused(perfpred_explain(standard(), R"({"measured_ms": "5"})", buffer, sizeof buffer, nullptr),
+                 "measured_ms \"\"5\"\" is not a positive number");
+  expect_refused(perfpred_explanation_text("[{}]", buffer, sizeof buffer, nullptr), "this is no explanation");
+  expect_refused(perfpred_explanation_text("{", buffer, sizeof buffer, nullptr), "this is no explanation");
+}
+
 TEST_F(CApi, AnAnswerHasTheWorkOfItsStep) {
   const Json said = Json::parse(forecast_of(standard(), resnet));
   const Json inspected = Json::parse(text_of([&](char* buffer, size_t capacity, size_t* needed) {

@@ -35,7 +35,7 @@ RunFacts facts(Fields fields) {
 
 /// Of a run of GPT-2, whose steps alone are asked for.
 RunFacts gpt2(Fields more = {}) {
-  RunFacts known = facts({{"network", "gpt2"}, {"precision", "bf16"}, {"device", "A100-40GB-SXM"}});
+  RunFacts known = facts({{"network", "gpt2"}, {"precision", "bf16"}, {"device", "A100-SXM4-40GB"}});
   known.fields.insert(known.fields.end(), more.begin(), more.end());
   known.of_step = true;
   return known;
@@ -134,7 +134,7 @@ TEST(PrintedLog, OfMegatronHasTheMedianIntervalAndItsArguments) {
   }
   const auto run = read_text(
       text,
-      facts({{"network", "gpt2"}, {"optimizer", "adamw"}, {"device", "A100-80GB-SXM"}, {"train_images", "6400"}}));
+      facts({{"network", "gpt2"}, {"optimizer", "adamw"}, {"device", "A100-SXM4-80GB"}, {"train_images", "6400"}}));
   EXPECT_DOUBLE_EQ(*run.avg_time_sec, 0.8125 * 100);
   EXPECT_EQ(run.workload.batch_size, 4);
   EXPECT_EQ(run.workload.accumulate, 4);  // 64 / (4 x 4 replicas)
@@ -176,7 +176,7 @@ std::string timm_log() {
 }
 
 const Fields of_timm = {
-    {"network", "resnet50"}, {"optimizer", "sgd"}, {"precision", "fp16"}, {"device", "A100-40GB-SXM"}};
+    {"network", "resnet50"}, {"optimizer", "sgd"}, {"precision", "fp16"}, {"device", "A100-SXM4-40GB"}};
 
 TEST(PrintedLog, OfTimmHasTheMedianUpdateTheBatchAndTheWaitForData) {
   RunFacts known = facts(of_timm);

@@ -228,6 +228,16 @@ PERFPRED_C_API int perfpred_networks(const char* word, char* buffer, size_t capa
 PERFPRED_C_API int perfpred_layouts(const perfpred_model* model, const char* request, char* buffer, size_t capacity,
                                     size_t* needed);
 
+/* Why measured steps do not take the time that the model expects: the document of `perfpred-explain --json`, of several
+ * a list, in which a run without an answer has `key` and `error`. request: one of files (runs.csv or logs that other
+ * software wrote, told apart by their content), runs (tables), log (logs), each a text or a list; row (an object of
+ * columns of runs.csv); measured_ms (of a step). With a log or measured_ms also the fields of perfpred_forecast(); with
+ * a log what perfpred_aggregate() takes of one. */
+PERFPRED_C_API int perfpred_explain(const perfpred_model* model, const char* request, char* buffer, size_t capacity,
+                                    size_t* needed);
+/* What perfpred-explain prints of its document, or of a list of them. */
+PERFPRED_C_API int perfpred_explanation_text(const char* explanations, char* buffer, size_t capacity, size_t* needed);
+
 /* What perfpred-predict prints of an answer, which is the document of perfpred_forecast(): lines, with fields as a
  * request names them (`batch_size=64`). A table of several, a line each: {"fields": ["device", "batch_size"], "values":
  * [["T4", "64"], ...], "answers": [...]}, whose lines begin with the texts of `values`; an answer may be {"error": why

@@ -36,6 +36,7 @@
 #include <perfpred/throughput_deriver.h>
 #include <perfpred/forecast.h>
 #include <perfpred/answer.h>
+#include <perfpred/explanation.h>
 #include <perfpred/layouts.h>
 
 // Which jobs to run.

@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from perfpred._answers import Answer, Answers, Plan
+from perfpred._explanation import Explanation, Explanations
 from perfpred._inspection import Inspection, Layer
 from perfpred._library import Error, InputError, ModelError, library
 from perfpred._model import (
@@ -20,6 +21,7 @@ from perfpred._model import (
     add_op_rules,
     aggregate,
     devices,
+    explain,
     fit,
     inspect,
     layouts,
@@ -52,6 +54,8 @@ __all__ = [
     "Answers",
     "CaptureError",
     "Error",
+    "Explanation",
+    "Explanations",
     "InputError",
     "Inspection",
     "Layer",
@@ -66,6 +70,7 @@ __all__ = [
     "capture",
     "combine",
     "devices",
+    "explain",
     "fit",
     "inspect",
     "layouts",

@@ -81,6 +81,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "networks": (_text, *_as_text),
     "layouts": (_pointer, _text, *_as_text),
     "answer_text": (_text, *_as_text),
+    "explain": (_pointer, _text, *_as_text),
+    "explanation_text": (_text, *_as_text),
     "samples_create": (ctypes.c_double, _out),
     "samples_add": (_pointer, _doubles, _ints, _size, _ints),
     "samples_label": (_pointer, ctypes.c_int, *_as_text),

@@ -18,6 +18,7 @@ from typing import (
 )
 
 from perfpred._answers import Answer, Answers, Plan
+from perfpred._explanation import Explanation, Explanations
 from perfpred._fields import NUMBERS
 from perfpred._inspection import Inspection
 from perfpred._library import (
@@ -55,6 +56,7 @@ __all__ = [
     "add_op_rules",
     "aggregate",
     "devices",
+    "explain",
     "fit",
     "inspect",
     "layouts",
@@ -661,6 +663,36 @@ def _add_steps(fields: dict[str, Any]) -> None:
             add_graphs(path)
 
 
+def explain(
+    files: Union[Path, Sequence[Path], None] = None,
+    *,
+    measured_ms: Optional[float] = None,
+    model: Union[Model, Path, None] = None,
+    **fields: Any,
+) -> Union[Explanation, Explanations]:
+    """Why measured steps take longer or shorter than a model (default: the standard model) expects: an Explanation, of
+    several runs Explanations.
+
+    files: runs.csv, or logs that other software wrote, told apart by their content. measured_ms: of a step, in place of
+    files. fields: of the workload, as those of predict(), of a log what it does not say, as those of aggregate(); rows
+    of runs.csv say all of theirs.
+
+    Raises InputError for a file or field that is wrong; if no run has an answer.
+
+    >>> print(perfpred.explain(measured_ms=52, network="resnet50", batch_size=64, device="T4"))  # doctest: +SKIP
+    """
+    asked = _network_fields(fields.pop("network", None), None, fields)
+    _add_steps(asked)
+    document = json_of(
+        "explain",
+        _model(model)._handle.value,
+        encoded_json({**asked, "files": files, "measured_ms": measured_ms}),
+    )
+    if isinstance(document, list):
+        return Explanations(map(Explanation._of, document))
+    return Explanation._of(document)
+
+
 def networks(word: Optional[str] = None) -> list[dict[str, Any]]:
     """The networks that are known by name, or those whose name has a word, there or on the Hugging Face Hub: name, hub (the
     name there, or None), params, input (of one sample; None: none is usual) and classes.
@@ -748,7 +780,7 @@ def aggregate(
     runs: one file or several, or the rows of one as a DataFrame or a list of dictionaries.
     from_logs: logs that other software wrote (MLPerf, trainer_state.json, Lightning, Keras, TensorBoard). runs_out: a
     runs.csv for their runs. facts: what they do not say: fields of a workload (batch_size=32), config, params, env,
-    and counted ("steps" or "epochs", of a TensorBoard file).
+    counted ("steps" or "epochs", of a TensorBoard file or W&B's history) and step_tokens (of torchtune's log).
 
     out: the runs_agg.csv to write. rejected: another file to write. Returns the document of
     `perfpred-aggregate --json`: runs, rows, rejected, flagged.

@@ -34,6 +34,7 @@
 #include "tools/aggregate_answer.h"
 #include "tools/answer_text.h"
 #include "tools/device_json.h"
+#include "tools/explanation.h"
 #include "tools/inspection.h"
 #include "tools/json_request.h"
 #include "tools/kept_cpu.h"
@@ -728,6 +729,28 @@ int perfpred_layouts(const perfpred_model* model, const char* request, char* buf
       return json_text(rank_layouts(regressor, job.workload, job.search));
     }),
               buffer, capacity, needed);
+  });
+}
+
+int perfpred_explain(const perfpred_model* model, const char* request, char* buffer, size_t capacity, size_t* needed) {
+  return guarded([&] {
+    const auto asked = models().get(model);
+    const auto requests = asked->requests();
+    const nlohmann::json fields = parse_request(given(request, "request"));
+    const auto jobs = asked->ask([&](const TimeRegressor&) { return read_measured(*requests, fields); });
+    for (const MeasuredJob& job : jobs) note(job.asked.notes);
+    const nlohmann::json document = explained_all(jobs, [&](const MeasuredJob& job) {
+      asked->rate_cpu_for(job.asked.workload);
+      return asked->ask([&](const TimeRegressor& regressor) { return explained(regressor, job); });
+    });
+    give_text(dumped(document, indent), buffer, capacity, needed);
+  });
+}
+
+int perfpred_explanation_text(const char* explanations, char* buffer, size_t capacity, size_t* needed) {
+  return guarded([&] {
+    const auto document = parse_json<nlohmann::json>(given(explanations, "explanations"));
+    give_text(explanation_text(document, Reader::caller), buffer, capacity, needed);
   });
 }
 

@@ -14,8 +14,9 @@
 namespace perfpred {
 namespace {
 
-constexpr std::array<Command, 19> command_table = {{
+constexpr std::array<Command, 20> command_table = {{
     {"predict", "ask", "Predicts time, throughput, memory and price of a training job, and what limits it."},
+    {"explain", "ask", "Puts measured steps beside the expected ones, and says why they differ."},
     {"layouts", "ask", "Ranks the ways to spread a transformer's training over several devices."},
     {"plan", "ask", "Chooses the runs that a time budget is best spent on."},
     {"inspect", "ask", "Counts operators, FLOPs, bytes and memory of a training step of a network."},

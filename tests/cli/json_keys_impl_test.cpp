@@ -113,6 +113,16 @@ TEST_F(JsonKeys, Aggregate) {
          "flagged[].key", "flagged[].flags"});
 }
 
+TEST_F(JsonKeys, Explain) {
+  const Json found =
+      check("explain", {"--measured-ms", "500", "--network", "resnet50", "--batch-size", "64", "--device", "T4"},
+            Paths{"key", "network", "batch_size", "device", "measured_sec", "ratio", "finding", "difference_sec",
+                  "causes[].cause", "causes[].sec", "causes[].share", "causes[].evidence", "not_measured", "to_measure",
+                  "provenance", "note"} +
+                below("expected_sec", quantiles));
+  EXPECT_FALSE(found["causes"].empty());
+}
+
 TEST_F(JsonKeys, Collect) {
   if (program("collect").empty()) GTEST_SKIP() << "perfpred-collect needs LibTorch";
   check("collect", {"--network",      "cifar_cnn",

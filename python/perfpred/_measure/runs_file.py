@@ -20,7 +20,7 @@ MANDATORY = (
 ).split(",")
 _MEASURED = (
     "env,host,driver,cuda,cudnn,step_p05_ms,step_p50_ms,step_p95_ms,clock_mhz,mem_free_mb,peak_mem_mb,load,timing,outcome,"
-    "note,peak_reserved_mb,cuda_graph_speedup,host_p50_ms,step_cv,epoch_rel_sem,clock_p05_mhz,clock_p95_mhz,drift"
+    "note,peak_reserved_mb,cuda_graph_speedup,host_p50_ms,step_cv,epoch_rel_sem,clock_p05_mhz,clock_p95_mhz,drift,data_wait_share"
 ).split(",")
 COLUMNS = MANDATORY + [name for name in WORKLOAD if name not in MANDATORY] + _MEASURED
 

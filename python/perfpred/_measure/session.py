@@ -5,10 +5,13 @@ import collections
 import contextlib
 import datetime
 import gc
+import json
+import logging
 import math
 import os
 import statistics
 import sys
+import threading
 import time
 import warnings
 from types import TracebackType
@@ -21,11 +24,15 @@ from typing import (
 )
 
 import torch
+from torch.utils.data.dataloader import _BaseDataLoaderIter
 
+from perfpred._answers import Answer
 from perfpred._capture.place import is_meta, swap
 from perfpred._capture.progress import Line
 from perfpred._capture.session import CaptureError
 from perfpred._capture.session import capture as captured_step
+from perfpred._explanation import Explanation
+from perfpred._library import Error, json_of
 from perfpred._measure import checks, runs_file
 from perfpred._measure.callbacks import lightning_callback, trainer_callback
 from perfpred._measure.errors import MeasureError
@@ -34,7 +41,10 @@ from perfpred._measure.found import Found, first_call, replaced
 from perfpred._measure.graphs import Graphs, is_step_file, layout, of_file, read
 from perfpred._measure.monitor import Monitor, value_of
 from perfpred._measure.samples import MIN_SAMPLES, StepSamples
+from perfpred._model import Model, add_graphs
+from perfpred._model import _model as known_model
 from perfpred._tables import Path
+from perfpred._values import plain
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -42,6 +52,8 @@ if TYPE_CHECKING:
     from perfpred._fields import MeasuredFields
 
 __all__ = ["MeasureError", "measure"]
+
+_log = logging.getLogger("perfpred")
 
 # As perfpred-collect --timing steps has them.
 _LIMIT_SEC = {"cpu": 15.0, "cuda": 3.0}
@@ -153,6 +165,7 @@ class measure:
         file, which is made where it is missing.
     env: a free tag; rows of different tags are never put together. Default: "compile" for compiled networks.
     limit_sec: seconds of steps after which the time is what it is; default: 3 on a GPU, 15 on a CPU.
+    model: a Model or its file, whose answer is `expected`; default: the standard model.
     fields: other columns of a workload, by name, in place of what is found: optimizer="lion", precision="bf16", classes=10,
         input="3x224x224", adapter="lora:r=16,targets=all", compiled=1, software="xla", loader="included", ...
 
@@ -175,6 +188,7 @@ class measure:
         capture: Union[bool, Path] = False,
         env: str = "",
         limit_sec: Optional[float] = None,
+        model: Union[Model, Path, None] = None,
         **fields: "Unpack[MeasuredFields]",
     ) -> None:
         self.path = os.fspath(path)
@@ -224,6 +238,9 @@ class measure:
             ) from None
         self._captures = bool(capture)
         self._env = env
+        self._model = model
+        self._asked: dict[str, Any] = {}  # fields of `expected`
+        self._expected: Optional[Answer] = None
         self._limit_sec = limit_sec
         self._found = Found()
         self._open = contextlib.ExitStack()
@@ -243,6 +260,8 @@ class measure:
         self._throttled = self._company = self._skips = False
         self._micro_steps = 0
         self._accumulated = 1
+        self._step_waited = self._step_began = 0.0  # for loaders; when it began
+        self._waited = self._looped = 0.0  # seconds of the steps: for loaders, in all
         self._workload: dict[str, Any] = {}
         self._of_memory: dict[str, Any] = {}  # columns of the row
 
@@ -278,7 +297,11 @@ class measure:
         self._open.enter_context(
             replaced(torch.utils.data.DataLoader, "__iter__", self._loader_begins)
         )
+        self._open.enter_context(
+            replaced(_BaseDataLoaderIter, "__next__", self._loader_gives)
+        )
         self._open.callback(self._of_step.close)
+        self._thread = threading.get_ident()
         self._next = self._end_first
         return self
 
@@ -310,6 +333,48 @@ class measure:
         )
 
     __repr__ = __str__  # as that of answers
+
+    @property
+    def expected(self) -> Optional[Answer]:
+        """What the model expects of the workload that is measured, from the end of the first step on, without advice. None
+        where that is not known; the logger `perfpred` gets a line that says why."""
+        if "network" not in self._workload:
+            return None  # the first step has not ended, or it is being captured
+        stated = {"software": "pytorch", "loader": "none"}  # as the row has them
+        stated["compiled"] = "1" if self._found.compiled() else "0"
+        job = {**stated, **self._workload}
+        if job != self._asked:
+            self._asked, self._expected = job, self._answer_for(job)
+        return self._expected
+
+    def _answer_for(self, job):
+        given = {name: value for name, value in job.items() if value not in ("", None)}
+        try:
+            self._know_graph(job["network"])
+            return known_model(self._model).predict(**given, fit_advice=False)
+        except Error as error:
+            _log.warning("%s: no time is expected of it: %s", self.path, error)
+            return None
+
+    def _know_graph(self, network):
+        if network.startswith("step:"):
+            add_graphs(self._step_path or self._graphs.path_of(network))
+
+    def explain(self) -> Explanation:
+        """The measured step beside the expected one, and why they differ as far as it was measured: print it. Raises
+        MeasureError before the row is written, InputError where no time is expected."""
+        if self.row is None or not self.row.get("avg_time_sec"):
+            raise MeasureError(
+                f"{self.path}: explain() is for a step that was timed: call it when the row is written"
+            )
+        self._know_graph(self.row["network"])
+        row = {name: plain(value) for name, value in self.row.items() if value != ""}
+        document = json_of(
+            "explain",
+            known_model(self._model)._handle.value,
+            json.dumps({"row": row}).encode(),
+        )
+        return Explanation._of(document)
 
     def step(self) -> bool:
         """A step has ended, with its update by the optimizer. Returns whether the row is written."""
@@ -344,6 +409,28 @@ class measure:
             return begin(loader)
 
         return begun
+
+    def _loader_gives(self, give, _):
+        """Times what the loop waits for batches."""
+
+        def given(iterator):
+            if threading.get_ident() != self._thread:
+                return give(iterator)  # the program fetches ahead of its loop
+            begin = time.perf_counter()
+            try:
+                return give(iterator)
+            finally:
+                self._step_waited += time.perf_counter() - begin
+
+        return given
+
+    def _note_loop(self, counts):
+        """A step has ended, whose waits count or do not."""
+        now = time.perf_counter()
+        if counts:
+            self._waited += self._step_waited
+            self._looped += now - self._step_began
+        self._step_waited, self._step_began = 0.0, now
 
     @staticmethod
     def _has_smaller_last(loader):
@@ -393,10 +480,12 @@ class measure:
             self._memory_before = self._free_bytes()
         self._monitor.read()
         self._clock.mark()
+        self._note_loop(False)
         self._skips = False
         self._next = self._sample
 
     def _sample(self):
+        self._note_loop(not self._skips)
         if self._skips:
             self._window += self._clock.take(0)
             self._clock.restart()
@@ -419,6 +508,7 @@ class measure:
         ):  # the reading is not part of the next step; a GPU has steps queued meanwhile
             self._clock.restart()
             self._clock.mark()
+            self._note_loop(False)
         self._throttled |= reading.throttled
         self._company |= reading.company
         if reading.clock_mhz is not None:
@@ -718,6 +808,8 @@ class measure:
             )
             moved = moved or high > _STEADY_CLOCK_RANGE * low
         row["drift"] = int(moved)
+        if self._waited > 0:  # else no DataLoader gave the batches
+            row["data_wait_share"] = self._waited / self._looped
         if self._host_sec:
             row["host_p50_ms"] = statistics.median(self._host_sec) * 1e3
         self._append(row)
