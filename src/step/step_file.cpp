@@ -519,8 +519,10 @@ OpGraph StepFile::Content::graph(std::int64_t batch) const {
   return GraphBuilder(*this, batch).take();
 }
 
-StepFile::StepFile(const std::string& path)
-    : content_(std::make_shared<const Content>(path, file_hash(path), read_json<json>(path))) {}
+StepFile::StepFile(const std::string& path) {
+  const std::string digits = file_hash(path);  // first: it says of a missing file that it cannot be read
+  content_ = std::make_shared<const Content>(path, digits, read_json<json>(path));
+}
 
 StepFile::StepFile(std::shared_ptr<const Content> content) : content_(std::move(content)) {}
 
