@@ -77,8 +77,10 @@ struct __attribute__((visibility("hidden"))) StepFile::Content : StepContent {
   }
 };
 
-StepFile::StepFile(const std::string& path)
-    : content_(std::make_shared<const Content>(path, file_hash(path), read_json<nlohmann::json>(path))) {}
+StepFile::StepFile(const std::string& path) {
+  const std::string digits = file_hash(path);  // first: it says of a missing file that it cannot be read
+  content_ = std::make_shared<const Content>(path, digits, read_json<nlohmann::json>(path));
+}
 
 StepFile::StepFile(std::shared_ptr<const Content> content) : content_(std::move(content)) {}
 
