@@ -14,7 +14,7 @@
 namespace perfpred {
 namespace {
 
-constexpr std::array<Command, 20> command_table = {{
+constexpr std::array<Command, 21> command_table = {{
     {"predict", "ask", "Predicts time, throughput, memory and price of a training job, and what limits it."},
     {"explain", "ask", "Puts measured steps beside the expected ones, and says why they differ."},
     {"layouts", "ask", "Ranks the ways to spread a transformer's training over several devices."},
