@@ -112,7 +112,10 @@ class Measured(unittest.TestCase):
         batches = [(torch.randn(4, 3, 32, 32), torch.randint(10, (4,)))] * 80
         m = self.measured(batches, train_images=4000)
         self.assertNotIn("data_wait_share", {k for k, v in m.row.items() if v != ""})
-        self.assertIn("data", m.explain().to_dict()["not_measured"])
+        explained = m.explain().to_dict()
+        self.assertNotIn("data", [one["cause"] for one in explained["causes"]])
+        if explained["finding"] != "within":  # else there is nothing to explain
+            self.assertIn("data", explained["not_measured"])
 
     def test_expected_is_the_answer_for_what_is_measured(self):
         m = self.measured(self.loader(0))
@@ -121,7 +124,7 @@ class Measured(unittest.TestCase):
         self.assertEqual(m.expected.batch_size, 4)
         self.assertIn("depth=1;base_filters=4", m.expected.key)
         self.assertEqual(m.expected.step_sec, m.explain().expected_sec)
-        self.assertEqual(
+        self.assertAlmostEqual(
             m.explain().measured_sec,
             m.row["avg_time_sec"] / 1000,  # steps of an epoch
         )

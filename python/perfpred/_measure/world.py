@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The processes that train one network together, as torch.distributed knows them."""
 
+import hashlib
 import os
 import time
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -14,9 +14,10 @@ _BETWEEN_SEC = 0.1  # of rank 0's clock, between two agreements
 
 
 def _this_machine():
-    """One text for all processes that see each other's numbers."""
+    """One number for all processes that see each other's numbers."""
     with open("/proc/sys/kernel/random/boot_id") as file:
-        return f"{os.uname().nodename} {file.read().strip()}"
+        text = f"{os.uname().nodename} {file.read().strip()}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
 
 def _text(nodes):
@@ -46,10 +47,11 @@ class World:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         # Numbers alone: the program's own group may take tensors of GPUs only.
         self._group = dist.new_group(backend="gloo")
-        everybody: list[Any] = [None] * self.size
-        dist.all_gather_object(
-            everybody, (_this_machine(), os.getpid()), group=self._group
-        )
+        # Not all_gather_object(), which takes NumPy.
+        this = torch.tensor([_this_machine(), os.getpid()])
+        gathered = [torch.empty_like(this) for _ in range(self.size)]
+        dist.all_gather(gathered, this, group=self._group)
+        everybody = [values.tolist() for values in gathered]
         machines = [machine for machine, _ in everybody]
         self.gpus_per_node = _text([machines.count(m) for m in dict.fromkeys(machines)])
         here = machines[self.rank]
