@@ -273,7 +273,7 @@ class Observation {
 
 }  // namespace
 
-struct TimeRegressor::Impl {
+struct __attribute__((visibility("hidden"))) TimeRegressor::Impl {
   /// The state that predictions read while observe() prepares the next one.
   class CurrentState {
    public:
