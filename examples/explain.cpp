@@ -39,6 +39,7 @@ struct ExplainOptions {
     program.add_option("--step-tokens", step_tokens, "of torchtune's log: tokens of a step that count in the loss")
         ->check(positive());
     device_file.add_to(program);
+    device_file.add_links_to(program);
     add_graphs_options(program);
     program.add_flag("--json", json, "one JSON document on stdout");
   }

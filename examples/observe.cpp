@@ -21,6 +21,7 @@ int observe_command(int argc, char** argv) {
   program.add_option("--out", out, "corrected model file")->required();
   program.lets_overwrite("--model", "--out");
   device_file.add_to(program);
+  device_file.add_links_to(program);
   add_graphs_options(program);
   program.add_flag("--json", json, "one JSON document on stdout");
   return program.run(argc, argv, [&] {

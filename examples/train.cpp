@@ -84,7 +84,7 @@ struct TrainOptions {
               program.add_option("--layers", layers,
                                  "kinds ops and layers: table of measured layers, from perfpred-bench-layers")};
     const std::vector<CLI::Option*> prior_options = prior.add_to(program);
-    of_regressors = {split, test, val, seed, features, prior_options[0]};
+    of_regressors = {split, test, val, seed, features, prior_options[0], prior.device_file.add_links_to(program)};
     of_layers = {prior_options[1]};
     CLI::Option* grid_option = program.add_option("--grid", grid, "table of configurations that could be measured");
     CLI::Option* suggest =

@@ -191,6 +191,39 @@ TEST(RunsOfSeveralDevices, TellOfPlacementsThatOthersMeasured) {
   EXPECT_GT(median_error(standard()), 0.3);
 }
 
+/// A cluster that runs alone know needs no links.csv; and what is not asked for is that of the runs.
+TEST(RunsOfSeveralDevices, KnowTheirCluster) {
+  Workload of_cluster = job("vgg16", "4");
+  of_cluster.cluster = "lab";
+  const double step_sec = true_step(job("vgg16", "4"));
+  const TimeRegressor model = taught({run_of(of_cluster, step_sec)});
+  EXPECT_NEAR(forecast(model, of_cluster).step_sec.p50 / step_sec, 1, 0.1);
+  Aggregator aggregator;
+  aggregator.add(run_of(of_cluster, step_sec));
+  const TimeRegressor fitted = TimeRegressor::fit(aggregator.rows());
+  EXPECT_EQ(fitted.example().device, "RTX 3090");
+  EXPECT_EQ(fitted.example().train_images, of_cluster.train_images);
+  EXPECT_TRUE(fitted.example().gpus_per_node.nodes.empty());
+}
+
+/// Ranks that share a machine's processor take far longer than one alone.
+TEST(RunsOfSeveralDevices, ReproduceWhatTheyMeasured) {
+  std::vector<perfpred::Run> runs;
+  for (const std::int64_t batch : {16, 32, 64, 128}) {
+    const Workload workload = job("resnet18", "2", batch);
+    Workload alone = workload;
+    alone.gpus_per_node = {};
+    runs.push_back(run_of(workload, 2.2 * forecast(standard(), alone).step_sec.p50));
+  }
+  const TimeRegressor model = taught(runs);
+  for (const std::int64_t batch : {16, 32, 64, 128}) {
+    const Workload workload = job("resnet18", "2", batch);
+    Workload alone = workload;
+    alone.gpus_per_node = {};
+    EXPECT_NEAR(forecast(model, workload).step_sec.p50 / (2.2 * forecast(standard(), alone).step_sec.p50), 1, 0.15);
+  }
+}
+
 TEST(RunsOfSeveralDevices, AreSetAsideOnceObservedAndWhereTheySplitTheNetwork) {
   TimeRegressor model = TimeRegressor::standard();
   const perfpred::Run run = run_of(job("vgg16", "4"));

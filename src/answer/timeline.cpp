@@ -271,7 +271,7 @@ Timeline timeline(const TimeRegressor& model, const Workload& workload, const Jo
   Timeline timeline = {workload, forecast(model, workload, terms).step_sec, {}, {}};
   JobVariants variants(model);
   Drawing drawing;
-  bool all = false;
+  bool all = false, is_pipeline = false;
   if (is_on_one_device(workload)) {
     const RankKernels own = kernels_of(model, variants, on_one_device(workload));
     all = OneDevice(drawing, own).draw();
@@ -280,9 +280,14 @@ Timeline timeline(const TimeRegressor& model, const Workload& workload, const Jo
     const RankKernels own = kernels_of(model, variants, job.rank);
     all = SeveralDevices(drawing, job, own).draw();
     timeline.simplified.emplace_back("collectives of a pass are one, behind it");
-    if (job.world.layout.pp > 1) timeline.simplified.emplace_back("all stages take as long as the fullest");
+    timeline.simplified.emplace_back("waiting for the host is part of what is computed");
+    is_pipeline = job.world.layout.pp > 1;
+    if (is_pipeline) timeline.simplified.emplace_back("all stages take as long as the fullest");
   }
-  if (!all) timeline.simplified.emplace_back("kernels are drawn for the first micro-batch, and not in a pipeline");
+  if (!all) {
+    timeline.simplified.emplace_back(is_pipeline ? "kernels are not drawn"
+                                                 : "kernels are drawn for the first micro-batch alone");
+  }
   timeline.events = std::move(drawing).ending_at(timeline.step_sec.p50);
   return timeline;
 }

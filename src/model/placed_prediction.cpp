@@ -52,10 +52,14 @@ std::optional<Links> usual_links_of(const Workload& workload, const Device& devi
   return named;
 }
 
-/// The links of the job's cluster. @throws InputError for one that no table has, or not all that the job needs
-Links links_of(const Workload& workload, const Device& device, const Links& known, const Placement& placement) {
-  if (workload.cluster.empty()) {
+/// The links of the job's cluster; of one that runs alone know, those that such devices usually have, if any.
+/// @throws InputError for one that no table has, or not all that the job needs
+Links links_of(const Workload& workload, const Device& device, const Links& known, const Placement& placement,
+               const ScalingModel& runs) {
+  const bool is_measured = runs.knows(cluster_of(workload, device)) && !known.know(workload.cluster);
+  if (workload.cluster.empty() || is_measured) {
     if (std::optional<Links> usual = usual_links_of(workload, device, placement)) return *std::move(usual);
+    if (is_measured) return {};
     throw InputError(fmt::format("links of device \"{}\" are not known: name a cluster of a links.csv", device.name));
   }
   if (!known.know(workload.cluster))
@@ -94,7 +98,7 @@ struct StepSec {
 /// @param epoch_sec  of a job of one step
 StepSec step_sec(const Workload& workload, const std::function<double(std::int64_t micro_batches)>& epoch_sec) {
   const double one = epoch_sec(1);
-  if (!Program(workload.network).has_smaller_steps()) return {one, 0};  // a captured step has its batches in it
+  if (!Program(workload.network).can_accumulate()) return {one, 0};
   const std::int64_t most = std::max<std::int64_t>(2, workload.accumulate);
   const double more = (epoch_sec(most) - one) / static_cast<double>(most - 1);
   const double micro_batch = std::min(more, one);
@@ -135,7 +139,7 @@ RankWork work_of(const Workload& workload, const Device& device, const World& wo
   work.micro_batch_sec = sec.micro_batch;
   work.update_sec = sec.update;
   if (world.layout.sharding != Sharding::none) work.update_sec /= static_cast<double>(world.layout.dp);
-  work.micro_batches = Program(workload.network).has_smaller_steps() ? workload.accumulate : 1;
+  work.micro_batches = Program(workload.network).can_accumulate() ? workload.accumulate : 1;
   const bool in_half = workload.precision == Precision::bf16 || workload.precision == Precision::fp16;
   const double word = in_half && workload.weights != Weights::as_precision ? 2 : 4;
   const auto trained = static_cast<double>(step->graph().params());
@@ -208,7 +212,7 @@ double steps_of_epoch(const Workload& workload) {
 
 PlacedJob placed_job(const Workload& workload, const Device& device, const DeviceCatalogue& devices,
                      const RankModel& rank, const ScalingModel& runs, bool explains) {
-  const Links links = links_of(workload, device, devices.links(), world_of(workload).placement);
+  const Links links = links_of(workload, device, devices.links(), world_of(workload).placement, runs);
   PlacedJob job = ranks_of(workload, device, rank, explains);
   job.links = links;
   job.step = placed_step(job.work, job.world, job.links, job.row, runs);
@@ -221,7 +225,8 @@ PlacedRun placed_run(const Workload& workload, double epoch_sec, const Device& d
     throw InputError(fmt::format("parallel {}: runs of split networks are not learnt from", workload.parallel.text()));
   const PlacedJob job = ranks_of(workload, device, rank, false);
   PlacedRun run = {replicas_row(job.work, job.world, job.row, epoch_sec / steps_of_epoch(workload)), devices.links()};
-  if (workload.cluster.empty()) run.links = usual_links_of(workload, device, job.world.placement).value_or(Links());
+  if (!devices.links().know(workload.cluster))
+    run.links = usual_links_of(workload, device, job.world.placement).value_or(Links());
   return run;
 }
 

@@ -96,6 +96,12 @@ void add_group(ModelState& state, const Workload& example, bool op_model, Traini
   if (!table.rows.empty()) group.model = state.kind->fit(table);
 }
 
+/// Of the largest group; where all rows are of several devices, one of these on one.
+Workload example_of(const ModelState& state) {
+  if (!state.groups.empty()) return state.groups.front().example;
+  return state.fitted.empty() ? Workload() : on_one_device(state.fitted.begin()->second.workload);
+}
+
 /// Takes the rows of several devices from those that are fitted, into the state. @throws InputError for a kind that
 /// does not learn from them
 std::vector<AggregateRow> rows_of_several(ModelState& state, std::vector<AggregateRow>& rows) {
@@ -345,7 +351,7 @@ struct __attribute__((visibility("hidden"))) TimeRegressor::Impl {
   Impl(std::unique_ptr<const ModelState> first, const DeviceCatalogue& given)
       : kind(*first->kind),
         devices(first->ops->prior().with_own_devices(given)),
-        example(first->groups.empty() ? Workload() : first->groups.front().example),
+        example(example_of(*first)),
         state(std::move(first)) {}
 };
 

@@ -75,6 +75,7 @@ struct Facts {
   double accumulate = 1, megabytes = 0, devices = 1, most = 1, nodes = 1;
   double intra = 0, inter = 0;  ///< start values, GB/s
   bool measured_intra = false, measured_inter = false;
+  bool modelled = false;     ///< a model says what one device takes (ScalingRow::one_device_sec)
   bool without_one = false;  ///< no step of one device is known: that of the fewest devices stands for it
 };
 
@@ -237,7 +238,7 @@ Facts Fitted::modelled_facts_of(const ScalingRow& row, const Links& of_cluster) 
   // The rate is that of devices beside those that were measured alone, whose steps have an extra
   // (docs/notes/parallel.md).
   Facts facts = facts_of(row, std::log(batch_ms) - means[rate], of_cluster);
-  facts.without_one = groups.contains(group_of(row));
+  facts.modelled = groups.contains(group_of(row));
   return facts;
 }
 
@@ -278,6 +279,8 @@ Facts Fitted::facts_of(const ScalingRow& row, double log_one_ms, const Links& of
 double Fitted::deviation_of(std::size_t effect, const Facts& facts) const {
   const Effect& one = effects.at(effect);
   constexpr double deviation_without_one = 0.25;
+  constexpr double deviation_of_model = 0.5;  // of a device that nobody measured, or of which each rank has a share
+  if (one.of == rate && one.level == Level::group && facts.modelled) return deviation_of_model;
   if (one.of == rate && one.level == Level::group && facts.without_one) return deviation_without_one;
   const bool measured = (one.of == intra && facts.measured_intra) || (one.of == inter && facts.measured_inter);
   return measured && one.level == Level::cluster ? measured_deviation : one.deviation;
@@ -538,6 +541,10 @@ ScalingModel ScalingModel::fit(std::span<const ScalingRow* const> rows, Links li
   if (!lines.empty()) const Fitting fitting(*fitted, lines);
   fitted->scale_scatter(of_several, lines);
   return ScalingModel(std::move(fitted));
+}
+
+bool ScalingModel::knows(std::string_view cluster) const {
+  return std::ranges::any_of(fitted_->groups, [&](const auto& group) { return std::get<0>(group.first) == cluster; });
 }
 
 std::optional<ScalingEstimate> ScalingModel::predict(const ScalingRow& asked) const {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "catalogue/links.h"
 #include "parallel/scaling_rows.h"
@@ -41,6 +42,9 @@ class ScalingModel {
   ///               cluster, those of the fewest devices
   /// @param links  of the rows' clusters, as far as they are known
   [[nodiscard]] static ScalingModel fit(std::span<const ScalingRow* const> rows, Links links);
+
+  /// Whether a row is of the cluster.
+  [[nodiscard]] bool knows(std::string_view cluster) const;
 
   /// Nothing for a network of which no row is of the cluster and precision.
   [[nodiscard]] std::optional<ScalingEstimate> predict(const ScalingRow& asked) const;

@@ -28,6 +28,9 @@ class Program {
   /// Trainable parameters of a workload on one device: Workload::params(). @throws InputError as that
   [[nodiscard]] std::int64_t params(const Workload& training) const;
 
+  /// Whether a step of several batches is known (the field `accumulate`). A captured step has its batches in it.
+  [[nodiscard]] bool can_accumulate() const { return !is_captured_ && record_ == nullptr; }
+
   /// Whether a step of fewer samples is known: of a captured one, and of one that was recorded at some batch sizes
   /// alone, the last step of an epoch counts by its samples.
   [[nodiscard]] bool has_smaller_steps() const {

@@ -108,5 +108,15 @@ TEST_F(OwnFolder, NamesTheFileThatIsWrong) {
   EXPECT_EQ(ask("resnet50").exit_code, 0);  // names of the zoo do not read it
 }
 
+TEST(RecordedNetworks, AreReplicatedOverSeveralDevices) {
+  for (const char* parallel : {"ddp", "fsdp", "zero1"}) {
+    const Finished done =
+        spawn({program("predict"), "--network", "t5-base", "--batch-size", "8", "--precision", "bf16", "--device",
+               "H100-SXM5-80GB", "--parallel", parallel, "--gpus-per-node", "8", "--json"});
+    EXPECT_EQ(done.exit_code, 0) << done.err;
+    EXPECT_EQ(json::parse(done.out).at("scaling").at("devices"), 8) << parallel;
+  }
+}
+
 }  // namespace
 }  // namespace perfpred
