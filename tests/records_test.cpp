@@ -190,7 +190,9 @@ TEST(Records, RefuseWhatWasNotRecordedInOneLine) {
       {"maskrcnn_resnet50_fpn", "batch_size", "3", "was recorded with batches of 1, 2, 4, 8, not 3"},
       {"t5_base", "parallel", "tp=2", "parallel tp=2 splits transformers of words; network t5_base@1 is none"}};
   for (const auto& [network, field, value, says] : cases) {
-    const std::string said = refusal([&] { (void)with_field(workload(network, 4), field, value).graph(); });
+    const std::string said = refusal([&, network = network, field = field, value = value] {
+      (void)with_field(workload(network, 4), field, value).graph();
+    });
     EXPECT_THAT(said, HasSubstr(says)) << network << " " << field;
     EXPECT_EQ(said.find('\n'), std::string::npos);
   }
