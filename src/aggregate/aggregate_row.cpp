@@ -14,6 +14,7 @@
 #include "aggregate/usable_rows.h"
 #include "text/csv.h"
 #include "text/files.h"
+#include "text/parse.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -54,11 +55,7 @@ std::int64_t count(std::string_view text, const ValuePlace& place) {
 }
 
 void read_flags(AggregateRow& row, std::string_view text, const ValuePlace& place) {
-  try {
-    row.flags = AggregateFlags::parse(text);
-  } catch (const InputError& error) {
-    throw InputError(place.prefix() + error.what());
-  }
+  row.flags = placed(AggregateFlags::parse, text, place);
 }
 
 using R = AggregateRow;

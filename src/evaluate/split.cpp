@@ -13,6 +13,7 @@
 #include "evaluate/evaluation.h"
 #include "evaluate/folds.h"
 #include "text/csv.h"
+#include "text/parse.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -57,11 +58,9 @@ class SplitLine {
 
   [[nodiscard]] std::function<bool(const Workload&)> named() const {
     if (key_.index) {
-      try {
-        return [keyed = Workload::from_key(csv_.text(key_))](const Workload& workload) { return workload == keyed; };
-      } catch (const InputError& error) {
-        throw InputError(csv_.place("").prefix() + error.what());
-      }
+      return [keyed = placed(Workload::from_key, csv_.text(key_), csv_.place(""))](const Workload& workload) {
+        return workload == keyed;
+      };
     }
     return [depth = csv_.positive_integer(depth_), width = csv_.positive_integer(base_filters_),
             batch = csv_.positive_integer(batch_size_)](const Workload& workload) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <link.h>
 #include <perfpred/error.h>
+#include <perfpred/workload.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -43,27 +44,6 @@ fs::path shipped_folder() {
   return {};
 }
 
-std::vector<std::string> pieces_of(std::string_view text) {
-  std::vector<std::string> words;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(' '), text.size());
-    if (end > 0) words.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return words;
-}
-
-/// Sizes joined by x.
-std::vector<std::int64_t> sizes_of(std::string_view text, const ValuePlace& place) {
-  std::vector<std::int64_t> sizes;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find('x', begin), text.size());
-    sizes.push_back(parse_positive_integer(text.substr(begin, end - begin), place));
-    begin = end + 1;
-  }
-  return sizes;
-}
-
 std::vector<Record> read_index(const fs::path& folder) {
   CsvReader csv((folder / "index.csv").string());
   const auto column = [&](const char* name) { return csv.required(name); };
@@ -79,14 +59,12 @@ std::vector<Record> read_index(const fs::path& folder) {
     record.version = csv.positive_integer(version);
     record.name = fmt::format("{}@{}", plain, record.version);
     record.file = (folder / (plain + ".xz")).string();
-    record.aliases = pieces_of(csv.text(aliases));
-    for (const std::string& input : pieces_of(csv.text(inputs))) {
-      record.inputs.push_back(sizes_of(input, csv.place("inputs")));
-    }
+    for (const std::string_view alias : words_of(csv.text(aliases))) record.aliases.emplace_back(alias);
+    for (const std::string_view input : words_of(csv.text(inputs)))
+      record.inputs.push_back(placed(parse_shape, input, csv.place("inputs")));
     if (record.inputs.empty()) throw_bad_value(csv.place("inputs"), "", "sizes such as 3x224x224");
-    for (const std::string& size : pieces_of(csv.text(batches))) {
+    for (const std::string_view size : words_of(csv.text(batches)))
       record.batches.push_back(parse_positive_integer(size, csv.place("batches")));
-    }
     record.params = csv.positive_integer(params);
     record.classes = number(classes);
     record.samples = number(samples);

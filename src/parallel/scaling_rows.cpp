@@ -4,6 +4,7 @@
 #include <perfpred/error.h>
 
 #include "text/csv.h"
+#include "text/parse.h"
 
 namespace perfpred {
 namespace {
@@ -41,11 +42,7 @@ struct ScalingColumns {
     row.is_scored = csv.text(use) != "0";
     row.is_given = csv.text(part) == "given";
     if (!csv.text(probe).empty()) row.probe = csv.integer(probe);
-    try {
-      row.placement = Placement::parse(csv.text(placement));
-    } catch (const InputError& error) {
-      throw InputError(csv.place("").prefix() + error.what());
-    }
+    row.placement = placed(Placement::parse, csv.text(placement), csv.place(""));
     return row;
   }
 

@@ -81,6 +81,16 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    if (end > begin) words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
 std::string ValuePlace::prefix() const {
   if (file.empty()) return {};
   return line == 0 ? fmt::format("{}: ", file) : fmt::format("{}:{}: ", file, line);

@@ -22,6 +22,16 @@ struct ValuePlace {
 /// InputError `file:line: name "value" is not <expected>`; a long or unprintable value is shortened.
 [[noreturn]] void throw_bad_value(const ValuePlace& place, std::string_view value, std::string_view expected);
 
+/// What a parser gives that does not know about files: its error gets the place in front.
+template <class Parse>
+auto placed(const Parse& parse, std::string_view text, const ValuePlace& place) {
+  try {
+    return parse(text);
+  } catch (const InputError& error) {
+    throw InputError(place.prefix() + error.what());
+  }
+}
+
 /// A text as a terminal may get it: with `?` for control characters and for bytes that are not UTF-8.
 [[nodiscard]] std::string printable(std::string_view text);
 
@@ -35,6 +45,9 @@ struct ValuePlace {
 
 /// Without blanks and tabs at both ends.
 [[nodiscard]] std::string_view trimmed(std::string_view text);
+
+/// The words of a text, with blanks between them.
+[[nodiscard]] std::vector<std::string_view> words_of(std::string_view text);
 
 /// The whole text must be the number, correctly rounded; surrounding blanks are allowed. `2.0` is an integer.
 [[nodiscard]] double parse_finite(std::string_view text, const ValuePlace& place);

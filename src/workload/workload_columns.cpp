@@ -30,16 +30,6 @@ int positive_int(std::string_view text, const ValuePlace& place) {
   return static_cast<int>(value);
 }
 
-/// Puts the place in front of the error of a parser that does not know about files.
-template <class Parse>
-auto placed(Parse parse, std::string_view text, const ValuePlace& place) {
-  try {
-    return parse(text);
-  } catch (const InputError& error) {
-    throw InputError(place.prefix() + error.what());
-  }
-}
-
 std::string written(const std::string& value) { return value; }
 std::string written(const std::optional<int>& value) { return value ? std::to_string(*value) : std::string(); }
 std::string written(bool value) { return value ? "1" : "0"; }

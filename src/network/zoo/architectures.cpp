@@ -290,17 +290,6 @@ const std::array<Architecture, 28>& architecture_rows() {
   return rows;
 }
 
-/// A space between two.
-std::vector<std::string_view> words_of(std::string_view text) {
-  std::vector<std::string_view> words;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    words.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
-}
-
 /// A config.json.
 class Config {
  public:
