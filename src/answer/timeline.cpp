@@ -162,14 +162,13 @@ class SeveralDevices {
       : drawing_(drawing), job_(job), own_(own) {
     const PlacedStep& step = job.step;
     const auto passes = static_cast<double>(job.work.micro_batches * chunks());
-    const Sharding sharding = job.world.layout.sharding;
-    gathers_ = sharding == Sharding::zero3 || sharding == Sharding::fsdp;
+    gathers_ = gathers_parameters(job.world.layout);
     const double inner = step.links - (gathers_ ? 0 : step.reduce);
     const double backward = own.seconds_of(Phase::backward);
     const double forward = own.seconds_of(Phase::forward) + own.seconds_of(Phase::loss);
     forward_share_ = forward + backward > 0 ? forward / (forward + backward) : 1;
     // What a micro-batch more takes may hide the update (StepSec); its kernels do not.
-    const auto shares = sharding == Sharding::none ? 1 : static_cast<double>(job.world.layout.dp);
+    const auto shares = job.world.layout.sharding == Sharding::none ? 1 : static_cast<double>(job.world.layout.dp);
     update_sec_ = std::min(std::max(job.work.update_sec, own.seconds_of(Phase::optimizer) / shares), step.compute / 2);
     compute_sec_ = (step.compute - update_sec_ + step.host) / passes;
     waits_sec_ = inner / passes;

@@ -99,7 +99,7 @@ void share(MemoryEstimate& memory, const Workload& workload, const World& world,
   const auto parameters = static_cast<double>(memory.parameters);
   if (sharding != Sharding::none) take(&MemoryEstimate::optimizer);
   if (sharding >= Sharding::zero2) take(&MemoryEstimate::gradients);
-  if (sharding == Sharding::zero3 || sharding == Sharding::fsdp) {
+  if (gathers_parameters(world.layout)) {
     take(&MemoryEstimate::parameters);
     const std::optional<TransformerDescription> network = find_transformer(workload.network);
     const auto blocks = static_cast<double>(network && network->layers > 0 ? network->layers + 1 : 1);
@@ -125,7 +125,7 @@ void share(MemoryEstimate& memory, const Workload& workload, const World& world,
 /// @param replicas  that share
 /// @param blocks    of the rank
 void share(RankMemory& rank, const ParallelLayout& layout, std::int64_t replicas, std::int64_t blocks) {
-  const bool gathers = layout.sharding == Sharding::zero3 || layout.sharding == Sharding::fsdp;
+  const bool gathers = gathers_parameters(layout);
   const double in_use = layout.pp > 1 ? 1 : std::min(1.0, 2 / static_cast<double>(blocks + 1));
   const double share = 1 / static_cast<double>(replicas);
   double bytes = 0;
@@ -140,13 +140,17 @@ void share(RankMemory& rank, const ParallelLayout& layout, std::int64_t replicas
 }
 
 /// What Megatron-LM's ranks hold, or, of replicas that share more than it does, what they do.
-std::vector<RankMemory> ranks_of(RankRequest request) {
+/// @returns nothing where it is not known
+std::optional<RankMemory> fullest_rank(RankRequest request) {
   const ParallelLayout layout = request.layout;
-  if (layout.sharding < Sharding::zero2) return rank_memory(request);
-  request.layout.sharding = Sharding::none;
+  const bool shares_more = layout.sharding >= Sharding::zero2;
+  if (shares_more) request.layout.sharding = Sharding::none;
+  if (!why_unknown(request).empty()) return std::nullopt;
   std::vector<RankMemory> ranks = rank_memory(request);
-  for (RankMemory& rank : ranks) share(rank, layout, layout.dp * layout.cp, request.network.layers / layout.pp);
-  return ranks;
+  if (shares_more) {
+    for (RankMemory& rank : ranks) share(rank, layout, layout.dp * layout.cp, request.network.layers / layout.pp);
+  }
+  return fullest(ranks);
 }
 
 }  // namespace
@@ -179,11 +183,9 @@ std::optional<PlacedMemory> placed_memory(const Workload& workload, const Device
   }
   const std::optional<TransformerDescription> network = transformer_of_words(workload);
   if (!network || !unknown_field(workload, device).empty()) return std::nullopt;
-  const RankRequest request = request_of(workload, *network, {}, device);
-  RankRequest known = request;
-  if (known.layout.sharding >= Sharding::zero2) known.layout.sharding = Sharding::none;
-  if (!why_unknown(known).empty()) return std::nullopt;
-  const RankMemory rank = fullest(ranks_of(request));
+  const std::optional<RankMemory> known = fullest_rank(request_of(workload, *network, {}, device));
+  if (!known) return std::nullopt;
+  const RankMemory& rank = *known;
   MemoryEstimate& memory = placed.memory;
   memory.tensors = rank.tensors;
   // What the allocator keeps unused, as it does of the rank's operators one by one.

@@ -29,10 +29,6 @@ constexpr double other_half_width = 0.4;
 /// (scaling_model.cpp).
 constexpr double overlap = 0.65, overlap_sharpness = 4;
 
-bool gathers(const ParallelLayout& layout) {
-  return layout.sharding == Sharding::zero3 || layout.sharding == Sharding::fsdp;
-}
-
 double ring(double devices) { return 2 * (devices - 1) / devices; }
 
 /// A nominal or measured bandwidth, bytes a second.
@@ -62,7 +58,7 @@ class SplitStep {
     step.rate = rate;
     step.compute = batches * alone + work_.update_sec;
     step.host = batches * (micro_batch - device) + overhead;
-    if (gathers(layout_)) {
+    if (gathers_parameters(layout_)) {
       // A pipeline's stages keep what they gathered from micro-batch to micro-batch (torchtitan: fully_shard of its
       // stages).
       const double times = layout_.pp > 1 ? 1 : batches;
@@ -75,9 +71,9 @@ class SplitStep {
     step.links = batches * (tensors + transfer_sec() + exposed_keys) + step.reduce;
     step.bubble = static_cast<double>(layout_.pp - 1) / static_cast<double>(layout_.vp) *
                   (micro_batch + exposed_keys + transfer_sec());
-    step.half_width = gathers(layout_) || layout_.cp > 1 ? other_half_width
-                      : placement_.node_count() > 1      ? inter_half_width
-                                                         : own_half_width;
+    step.half_width = gathers_parameters(layout_) || layout_.cp > 1 ? other_half_width
+                      : placement_.node_count() > 1                 ? inter_half_width
+                                                                    : own_half_width;
     return step;
   }
 
@@ -149,19 +145,18 @@ class SplitStep {
 };
 
 double batches_of_row(const RankWork& work, const World& world) {
-  return gathers(world.layout) ? static_cast<double>(work.micro_batches) : 1;
+  return gathers_parameters(world.layout) ? static_cast<double>(work.micro_batches) : 1;
 }
 
 PlacedStep replicas_step(const RankWork& work, const World& world, const Links& links, const ScalingRow& job,
                          const ScalingModel& runs) {
   const ScalingEstimate estimate = runs.predict(replicas_row(work, world, job, 0), links);
   const double times = batches_of_row(work, world);
-  const double one_sec = static_cast<double>(work.micro_batches) * work.micro_batch_sec + work.update_sec;
   PlacedStep step;
   step.links = step.reduce = times * estimate.exposed_sec;
   step.hidden_reduce = times * std::max(0.0, estimate.reduce_sec - estimate.exposed_sec);
   const double rest = times * std::exp(estimate.log_sec) - step.links;
-  step.compute = std::min(rest, one_sec);
+  step.compute = std::min(rest, work.sec());
   step.host = rest - step.compute;
   step.half_width = estimate.half_width;
   step.critical_bytes = estimate.critical_bytes;
@@ -177,10 +172,10 @@ PlacedStep replicas_step(const RankWork& work, const World& world, const Links& 
 ScalingRow replicas_row(const RankWork& work, const World& world, ScalingRow job, double step_sec) {
   const double times = batches_of_row(work, world);
   job.placement = world.placement;
-  job.accumulate = gathers(world.layout) ? 1 : work.micro_batches;
-  job.gradient_bytes = gathers(world.layout) ? work.gradient_bytes / 2 + work.parameter_bytes : work.gradient_bytes;
-  const double one_sec = static_cast<double>(work.micro_batches) * work.micro_batch_sec + work.update_sec;
-  job.one_device_sec = one_sec / times;
+  job.accumulate = gathers_parameters(world.layout) ? 1 : work.micro_batches;
+  job.gradient_bytes =
+      gathers_parameters(world.layout) ? work.gradient_bytes / 2 + work.parameter_bytes : work.gradient_bytes;
+  job.one_device_sec = work.sec() / times;
   job.step_sec = step_sec / times;
   return job;
 }

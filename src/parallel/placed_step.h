@@ -19,6 +19,9 @@ struct RankWork {
   double parameter_bytes = 0;      ///< as the rank computes with them, > 0
   double hidden_bytes = 0;         ///< of what a block hands to the next for a micro-batch; 0: not split
   double key_bytes = 0;            ///< of a block's keys and values of whole sequences of a micro-batch; 0: cp is 1
+
+  /// Of all micro-batches and the update, as if the rank were alone.
+  [[nodiscard]] double sec() const { return static_cast<double>(micro_batches) * micro_batch_sec + update_sec; }
 };
 
 /// A step of several devices by what its time is spent on, seconds; what computation hides is in none of them.

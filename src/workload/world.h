@@ -16,6 +16,11 @@ struct World {
   ParallelLayout layout;  ///< with dp; ep may be all of a pipeline stage's devices
 };
 
+/// Whether replicas have shares of the parameters, which they gather to compute with them.
+[[nodiscard]] inline bool gathers_parameters(const ParallelLayout& layout) {
+  return layout.sharding == Sharding::zero3 || layout.sharding == Sharding::fsdp;
+}
+
 /// Whether no field says that there are several devices.
 [[nodiscard]] inline bool has_usual_world(const Workload& workload) {
   return workload.gpus_per_node.nodes.empty() && workload.parallel == ParallelLayout() && workload.cluster.empty();
