@@ -105,10 +105,11 @@ StepSec step_sec(const Workload& workload, const std::function<double(std::int64
   return {micro_batch, one - micro_batch};
 }
 
-/// What sequence parallelism leaves of the time of a rank's passes: norms, residuals and dropout of each word are
-/// computed by one of the devices that share the matrices, not by all (Korthikanti et al. 2023, section 4.2.2).
-double with_shared_words(const Workload& rank, const TransformerDescription& network, std::int64_t devices,
-                         const Device& device, const RankModel& model) {
+/// Of the time of a rank's passes the share of norms, residuals and dropout of each word.
+double word_share(const Workload& rank, const TransformerDescription& network, const Device& device,
+                  const RankModel& model) {
+  const auto [known, is_new] = model.word_shares.try_emplace(rank.key(), 0);
+  if (!is_new) return known->second;
   const std::shared_ptr<const ExecutedStep> step = executed_step(rank, device.kind);
   const OpGraph& graph = step->graph();
   double all = 0, of_words = 0;
@@ -121,8 +122,15 @@ double with_shared_words(const Workload& rank, const TransformerDescription& net
     const Shape& shape = graph.shape(outputs[0]);
     if (shape.rank() > 1 && shape.back() == network.hidden) of_words += kernel.device_sec;
   }
-  if (all == 0) return 1;
-  return 1 - of_words / all * (1 - 1 / static_cast<double>(devices));
+  if (all > 0) known->second = of_words / all;
+  return known->second;
+}
+
+/// What sequence parallelism leaves of the time of a rank's passes: the words are computed by one of the devices that
+/// share the matrices, not by all (Korthikanti et al. 2023, section 4.2.2).
+double with_shared_words(const Workload& rank, const TransformerDescription& network, std::int64_t devices,
+                         const Device& device, const RankModel& model) {
+  return 1 - word_share(rank, network, device, model) * (1 - 1 / static_cast<double>(devices));
 }
 
 /// Numbers of a word's keys and values in a block.
@@ -196,7 +204,7 @@ PlacedJob ranks_of(const Workload& workload, const Device& device, const RankMod
   job.row.cluster = cluster_of(workload, device);
   job.row.gpu = device.name;
   job.row.network = workload.network;
-  if (workload.parallel.sharding >= Sharding::zero3) job.row.network += " gathered";
+  if (gathers_parameters(workload.parallel)) job.row.network += " gathered";
   job.row.precision = to_string(workload.precision);
   job.row.local_batch = workload.batch_size;
   return job;
@@ -212,9 +220,9 @@ double steps_of_epoch(const Workload& workload) {
 
 PlacedJob placed_job(const Workload& workload, const Device& device, const DeviceCatalogue& devices,
                      const RankModel& rank, const ScalingModel& runs, bool explains) {
-  const Links links = links_of(workload, device, devices.links(), world_of(workload).placement, runs);
+  Links links = links_of(workload, device, devices.links(), world_of(workload).placement, runs);
   PlacedJob job = ranks_of(workload, device, rank, explains);
-  job.links = links;
+  job.links = std::move(links);
   job.step = placed_step(job.work, job.world, job.links, job.row, runs);
   return job;
 }

@@ -4,6 +4,8 @@
 #include <perfpred/workload.h>
 
 #include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "catalogue/links.h"
@@ -20,6 +22,7 @@ struct RankModel {
   std::function<JobEstimate(const Workload& rank, bool explains)> estimate;
   /// Of each kernel of a step, by the op model.
   std::function<std::vector<TimedKernel>(const Workload& rank)> kernels;
+  std::map<std::string, double>& word_shares;  ///< PredictedSteps::word_shares
 };
 
 /// A job on several devices, by what one of its ranks does.

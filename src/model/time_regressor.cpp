@@ -333,7 +333,8 @@ struct __attribute__((visibility("hidden"))) TimeRegressor::Impl {
     return {[this, &from, device, &steps](const Workload& rank, bool explains) {
               return alone(from, rank, device, steps, explains);
             },
-            [&from, device](const Workload& rank) { return from.ops->prior().kernels(rank, device); }};
+            [&from, device](const Workload& rank) { return from.ops->prior().kernels(rank, device); },
+            steps.word_shares};
   }
 
   /// A run on several devices, as `from` sees its ranks. @throws InputError as placed_run()

@@ -47,7 +47,8 @@ struct OpStep {
 
 /// What one op model was asked for on one device: workloads whose steps are the same kernels share an entry.
 struct PredictedSteps {
-  std::map<std::string, OpStep> by_key;  ///< of the workload that stands for them
+  std::map<std::string, OpStep> by_key;       ///< of the workload that stands for them
+  std::map<std::string, double> word_shares;  ///< of ranks that share their words (placed_prediction.cpp), by key
 };
 
 /// Whether the device is a row of the catalogue that has the rates of the workload's precision.
