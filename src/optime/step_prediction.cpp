@@ -454,14 +454,22 @@ std::optional<Quantiles> seconds_of(const OpGraph& step, const KernelPart& part)
   return estimate.quantiles();
 }
 
+/// All kernels of a step. @throws InputError as check_counts()
+KernelPart whole_step(const LearnedModel& model, const StepQuestion& asked) {
+  check_counts(asked.step.graph());
+  std::vector<StepKernel> kernels = step_kernels(asked.step);
+  find_repeats(kernels);
+  TimedStep here = timed(model, asked, kernels, std::nullopt);
+  return {std::move(here), std::move(kernels)};
+}
+
 }  // namespace
 
 StepAnswer predict_step(const LearnedModel& model, const StepQuestion& asked) {
   const OpGraph& step = asked.step.graph();
-  check_counts(step);
-  std::vector<StepKernel> kernels = step_kernels(asked.step);
-  find_repeats(kernels);
-  const TimedStep here = timed(model, asked, kernels, std::nullopt);
+  KernelPart whole = whole_step(model, asked);
+  const TimedStep& here = whole.timed;
+  const std::vector<StepKernel>& kernels = whole.kernels;
   const auto& [rates, times, clocks] = here;
   const std::vector<std::size_t> longest_first = by_length(times);
   StepAnswer answer;
@@ -472,15 +480,12 @@ StepAnswer predict_step(const LearnedModel& model, const StepQuestion& asked) {
   answer.time.scale(std::log(factor));
   answer.clocks = {factor * clocks.total_sec, factor * clocks.device_sec, factor * clocks.host_sec};
   answer.slopes = slopes_of(rates, rates.formula(rates.machine.effects.host), kernels, times);
-  answer.kernels = std::move(kernels);
+  answer.kernels = std::move(whole.kernels);
   return answer;
 }
 
 std::vector<TimedKernel> timed_kernels(const LearnedModel& model, const StepQuestion& asked) {
-  check_counts(asked.step.graph());
-  std::vector<StepKernel> kernels = step_kernels(asked.step);
-  find_repeats(kernels);
-  const TimedStep here = timed(model, asked, kernels, std::nullopt);
+  const auto [here, kernels] = whole_step(model, asked);
   const Rates& rates = here.rates;
   std::vector<double> host(kernels.size(), 0);  // of a CPU, which dispatches what it computes
   if (!rates.one_clock()) host = rates.formula(rates.machine.effects.host).host_seconds(kernels);
@@ -493,11 +498,7 @@ std::vector<TimedKernel> timed_kernels(const LearnedModel& model, const StepQues
 
 LayerTime predict_own_kernels(const LearnedModel& model, const LayerStep& layer, const StepQuestion& asked) {
   const OpGraph& step = asked.step.graph();
-  check_counts(step);
-  KernelPart whole;
-  whole.kernels = step_kernels(asked.step);
-  find_repeats(whole.kernels);
-  whole.timed = timed(model, asked, whole.kernels, std::nullopt);
+  const KernelPart whole = whole_step(model, asked);
   const KernelPart own = part_of(step, whole, [&](std::size_t op) { return layer.own[op]; });
   const auto of_phase = [&](Phase phase) {
     return seconds_of(step, part_of(step, own, [&](std::size_t op) { return step.ops()[op].phase == phase; }));
