@@ -178,7 +178,7 @@ Layouts rank_layouts(const TimeRegressor& model, const Workload& job, const Layo
   return found;
 }
 
-std::string json_text(const Layouts& layouts) {
+nlohmann::json to_json(const Layouts& layouts) {
   nlohmann::json list = nlohmann::json::array();
   for (const RankedLayout& one : layouts.layouts) {
     list.push_back({{"parallel", one.workload.parallel.text()},
@@ -197,9 +197,9 @@ std::string json_text(const Layouts& layouts) {
                     {"efficiency", one.scaling.efficiency},
                     {"limits", limits_json(one.scaling.limits)}});
   }
-  return dumped(
-      nlohmann::json{{"space", layouts.space}, {"fit", layouts.fit}, {"left_out", layouts.left_out}, {"layouts", list}},
-      2);
+  return {{"space", layouts.space}, {"fit", layouts.fit}, {"left_out", layouts.left_out}, {"layouts", list}};
 }
+
+std::string json_text(const Layouts& layouts) { return dumped(to_json(layouts), 2); }
 
 }  // namespace perfpred

@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -23,11 +22,14 @@
 #include <utility>
 
 #include "answer/answer_json.h"
+#include "model/refusal.h"
 #include "runs/run_row.h"
 #include "service/embedded_files.h"
 #include "service/request_list.h"
+#include "statistics/estimate.h"
 #include "text/csv.h"
 #include "text/json.h"
+#include "text/nearest_name.h"
 #include "text/parse.h"
 #include "tools/aggregate_answer.h"
 #include "tools/answer_lines.h"
@@ -111,10 +113,7 @@ std::string query_value(std::string_view query, std::string_view name) {
 
 /// The type without its parameters, in lower case.
 std::string media_type(std::string_view content_type) {
-  std::string type(trimmed(content_type.substr(0, content_type.find(';'))));
-  std::transform(type.begin(), type.end(), type.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return type;
+  return lower_case(trimmed(content_type.substr(0, content_type.find(';'))));
 }
 
 json object_of(const HttpRequest& request) {
@@ -232,14 +231,11 @@ HttpResponse Service::answer(const HttpRequest& request) const {
     response = routed(request);
   } catch (const Refused& refused) {
     response = refused.response();
-  } catch (const InputError& error) {
-    response = http_refusal(400, error.what());
-  } catch (const ModelError& error) {
-    response = http_refusal(400, error.what());
   } catch (const std::bad_alloc&) {
     response = http_refusal(503, "out of memory");
-  } catch (const std::exception& error) {
-    response = http_refusal(500, error.what());
+  } catch (const std::exception&) {
+    const Refusal why = refusal();
+    response = http_refusal(http_status(why.status), why.error);
   }
   const std::string_view route = methods_of(request.path).empty() ? "other" : std::string_view(request.path);
   metrics_.answered(route, response.status, std::chrono::duration<double>(Clock::now() - begin).count());
@@ -312,8 +308,8 @@ HttpResponse Service::layouts(const HttpRequest& request) const {
   AskedLayouts job = read_layouts(model->requests, asked);
   job.search.time_sec = limits_.answer_sec;
   const Layouts ranked = within_limits([&] { return rank_layouts(model->regressor, job.workload, job.search); });
-  auto said = parse_json<nlohmann::ordered_json>(json_text(ranked));
-  if (const auto id = asked.find("id"); id != asked.end()) said["id"] = *id;
+  json said = to_json(ranked);
+  echo_id(said, asked);
   return document(said);
 }
 
@@ -371,7 +367,7 @@ void Service::count_outside(const ServedModel& before, std::span<const Run> runs
     }
     const std::optional<double> sec = measured_sec(run);
     const std::optional<Quantiles> expected = expected_sec(before.regressor, run.workload);
-    if (sec && expected) metrics_.observed(before.file.name, *sec < expected->p05 || *sec > expected->p95);
+    if (sec && expected) metrics_.observed(before.file.name, !covers(*expected, *sec));
   }
 }
 
