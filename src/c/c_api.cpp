@@ -429,6 +429,26 @@ RunPlan plan_of(const nlohmann::json& options, PlanTerms& terms, const perfpred_
   });
 }
 
+/// What a request asks a model.
+struct Question {
+  std::shared_ptr<SharedModel> model;
+  nlohmann::json fields;
+
+  Question(const perfpred_model* handle, const char* request)
+      : model(models().get(handle)), fields(parse_request(given(request, "request"))) {}
+
+  /// @param reader  of ModelRequests and fields
+  template <class Reader>
+  auto read(const Reader& reader) const {
+    const auto requests = model->requests();
+    return model->ask([&](const TimeRegressor&) { return reader(*requests, fields); });
+  }
+};
+
+AskedJob read_job(const ModelRequests& requests, const nlohmann::json& fields) {
+  return read_request(requests, fields);
+}
+
 }  // namespace
 
 const char* perfpred_version() { return PERFPRED_VERSION; }
@@ -685,30 +705,26 @@ int perfpred_predict_field(const perfpred_model* model, const perfpred_workload*
 
 int perfpred_forecast(const perfpred_model* model, const char* request, char* buffer, size_t capacity, size_t* needed) {
   return guarded([&] {
-    const auto asked = models().get(model);
-    const auto requests = asked->requests();
-    const nlohmann::json fields = parse_request(given(request, "request"));
-    const AskedJob job = asked->ask([&](const TimeRegressor&) { return read_request(*requests, fields); });
+    const Question question(model, request);
+    const AskedJob job = question.read(read_job);
     note(job.notes);
-    asked->rate_cpu_for(job.terms.applied_to(job.workload));
-    const Answer answer = asked->ask(
+    question.model->rate_cpu_for(job.terms.applied_to(job.workload));
+    const Answer answer = question.model->ask(
         [&](const TimeRegressor& regressor) { return perfpred::answer(regressor, job.workload, job.terms); });
     nlohmann::json document = to_json(answer);
-    echo_id(document, fields);
+    echo_id(document, question.fields);
     give_text(dumped(document, indent), buffer, capacity, needed);
   });
 }
 
 int perfpred_inspect(const perfpred_model* model, const char* request, char* buffer, size_t capacity, size_t* needed) {
   return guarded([&] {
-    const auto asked = models().get(model);
-    const auto requests = asked->requests();
-    const nlohmann::json fields = parse_request(given(request, "request"));
-    const AskedJob job = asked->ask([&](const TimeRegressor&) { return read_inspection(*requests, fields); });
+    const Question question(model, request);
+    const AskedJob job = question.read(read_inspection);
     note(job.notes);
-    asked->rate_cpu_for(job.workload);
-    const nlohmann::json document =
-        asked->ask([&](const TimeRegressor& regressor) { return inspection(job.workload, regressor.devices()); });
+    question.model->rate_cpu_for(job.workload);
+    const nlohmann::json document = question.model->ask(
+        [&](const TimeRegressor& regressor) { return inspection(job.workload, regressor.devices()); });
     give_text(dumped(document, indent), buffer, capacity, needed);
   });
 }
@@ -722,11 +738,9 @@ int perfpred_networks(const char* word, char* buffer, size_t capacity, size_t* n
 
 int perfpred_layouts(const perfpred_model* model, const char* request, char* buffer, size_t capacity, size_t* needed) {
   return guarded([&] {
-    const auto asked = models().get(model);
-    const auto requests = asked->requests();
-    const nlohmann::json fields = parse_request(given(request, "request"));
-    const AskedLayouts job = asked->ask([&](const TimeRegressor&) { return read_layouts(*requests, fields); });
-    give_text(asked->ask([&](const TimeRegressor& regressor) {
+    const Question question(model, request);
+    const AskedLayouts job = question.read(read_layouts);
+    give_text(question.model->ask([&](const TimeRegressor& regressor) {
       return json_text(rank_layouts(regressor, job.workload, job.search));
     }),
               buffer, capacity, needed);
@@ -735,14 +749,12 @@ int perfpred_layouts(const perfpred_model* model, const char* request, char* buf
 
 int perfpred_timeline(const perfpred_model* model, const char* request, char* buffer, size_t capacity, size_t* needed) {
   return guarded([&] {
-    const auto asked = models().get(model);
-    const auto requests = asked->requests();
-    const nlohmann::json fields = parse_request(given(request, "request"));
-    const AskedJob job = asked->ask([&](const TimeRegressor&) { return read_request(*requests, fields); });
+    const Question question(model, request);
+    const AskedJob job = question.read(read_job);
     note(job.notes);
     const Workload workload = job.terms.applied_to(job.workload);
-    asked->rate_cpu_for(workload);
-    give_text(asked->ask([&](const TimeRegressor& regressor) {
+    question.model->rate_cpu_for(workload);
+    give_text(question.model->ask([&](const TimeRegressor& regressor) {
       return trace_json(timeline(regressor, workload, job.terms.job));
     }),
               buffer, capacity, needed);
@@ -751,14 +763,12 @@ int perfpred_timeline(const perfpred_model* model, const char* request, char* bu
 
 int perfpred_explain(const perfpred_model* model, const char* request, char* buffer, size_t capacity, size_t* needed) {
   return guarded([&] {
-    const auto asked = models().get(model);
-    const auto requests = asked->requests();
-    const nlohmann::json fields = parse_request(given(request, "request"));
-    const auto jobs = asked->ask([&](const TimeRegressor&) { return read_measured(*requests, fields); });
+    const Question question(model, request);
+    const auto jobs = question.read(read_measured);
     for (const MeasuredJob& job : jobs) note(job.asked.notes);
     const nlohmann::json document = explained_all(jobs, [&](const MeasuredJob& job) {
-      asked->rate_cpu_for(job.asked.workload);
-      return asked->ask([&](const TimeRegressor& regressor) { return explained(regressor, job); });
+      question.model->rate_cpu_for(job.asked.workload);
+      return question.model->ask([&](const TimeRegressor& regressor) { return explained(regressor, job); });
     });
     give_text(dumped(document, indent), buffer, capacity, needed);
   });
