@@ -6,15 +6,12 @@
 #include <perfpred/error.h>
 
 #include <ATen/ATen.h>
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "../torch/free_port.h"
 #include "torch/device/cuda_device.h"
 #include "torch/device/runtime_device.h"
 #include "torch/step/training_step.h"
@@ -22,17 +19,7 @@
 namespace perfpred {
 namespace {
 
-std::uint16_t free_port() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  ::close(fd);
-  return ::ntohs(address.sin_port);
-}
+using testing::free_port;
 
 TEST(RanksOnGpus, AverageOverOneAsItIs) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "there is no CUDA device";

@@ -2,14 +2,10 @@
 // Ranks of this process, each in a thread of its own: they meet and talk as those in processes do.
 #include "torch/distributed/ranks.h"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <perfpred/error.h>
 #include <perfpred/torch/image_data.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <ATen/ATen.h>
 
@@ -23,6 +19,7 @@
 #include <tuple>
 #include <vector>
 
+#include "free_port.h"
 #include "torch/data/batch_loader.h"
 #include "torch/distributed/data_parallel.h"
 #include "torch/distributed/rank_place.h"
@@ -41,19 +38,8 @@ namespace perfpred {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::free_port;
 using ::testing::HasSubstr;
-
-std::uint16_t free_port() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  ::close(fd);
-  return ::ntohs(address.sin_port);
-}
 
 /// Runs `work` on so many ranks, rank 0 in this thread, and returns what each gives.
 template <class Work>
