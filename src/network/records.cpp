@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <link.h>
 #include <perfpred/error.h>
-#include <perfpred/workload.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -61,7 +60,7 @@ std::vector<Record> read_index(const fs::path& folder) {
     record.file = (folder / (plain + ".xz")).string();
     for (const std::string_view alias : words_of(csv.text(aliases))) record.aliases.emplace_back(alias);
     for (const std::string_view input : words_of(csv.text(inputs)))
-      record.inputs.push_back(placed(parse_shape, input, csv.place("inputs")));
+      record.inputs.push_back(parse_sizes(input, csv.place("inputs")));
     if (record.inputs.empty()) throw_bad_value(csv.place("inputs"), "", "sizes such as 3x224x224");
     for (const std::string_view size : words_of(csv.text(batches)))
       record.batches.push_back(parse_positive_integer(size, csv.place("batches")));

@@ -91,6 +91,18 @@ std::vector<std::string_view> words_of(std::string_view text) {
   return words;
 }
 
+std::vector<std::int64_t> parse_sizes(std::string_view text, const ValuePlace& place) {
+  std::vector<std::int64_t> sizes;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('x', begin), text.size());
+    const auto size = whole_number<std::int64_t>(text.substr(begin, end - begin));
+    if (!size || *size < 1) throw_bad_value(place, text, "positive integers joined by x, as in 3x32x32");
+    sizes.push_back(*size);
+    begin = end + 1;
+  }
+  return sizes;
+}
+
 std::string ValuePlace::prefix() const {
   if (file.empty()) return {};
   return line == 0 ? fmt::format("{}: ", file) : fmt::format("{}:{}: ", file, line);

@@ -46,6 +46,9 @@ auto placed(const Parse& parse, std::string_view text, const ValuePlace& place) 
 /// Without blanks and tabs at both ends.
 [[nodiscard]] std::string_view trimmed(std::string_view text);
 
+/// Positive integers joined by x, as in 3x32x32.
+[[nodiscard]] std::vector<std::int64_t> parse_sizes(std::string_view text, const ValuePlace& place);
+
 /// The words of a text, with blanks between them.
 [[nodiscard]] std::vector<std::string_view> words_of(std::string_view text);
 

@@ -273,23 +273,7 @@ void Workload::validate() const {
   }
 }
 
-std::vector<std::int64_t> parse_shape(std::string_view text) {
-  std::vector<std::int64_t> shape;
-  std::string_view rest = text;
-  while (true) {
-    const std::size_t end = std::min(rest.find('x'), rest.size());
-    std::int64_t size = 0;
-    try {
-      if (rest.substr(0, end).find('.') != std::string_view::npos) throw InputError("not an integer");
-      size = parse_positive_integer(rest.substr(0, end), {});
-    } catch (const InputError&) {
-      throw_bad_value({{}, 0, "input"}, text, "positive integers joined by x, as in 3x32x32");
-    }
-    shape.push_back(size);
-    if (end == rest.size()) return shape;
-    rest.remove_prefix(end + 1);
-  }
-}
+std::vector<std::int64_t> parse_shape(std::string_view text) { return parse_sizes(text, {{}, 0, "input"}); }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) { return fmt::format("{}", fmt::join(shape, "x")); }
 
