@@ -37,7 +37,6 @@ const std::vector<Constant> candidates = {
     {"length", {3, 1.5, 6}, [](C& c, double v) { c.process.length = v; }},
     {"amplitude", {0.05, 0.1}, [](C& c, double v) { c.process.amplitude = v; }},
     {"deviation of log lengths, amplitude and noise", {0.7, 0.4, 1}, [](C& c, double v) { c.process.deviation = v; }},
-    {"outlier threshold", {4, 5}, [](C& c, double v) { c.outlier_deviations = v; }},
 };
 
 /// Sum of absolute relative errors of the rows left out.

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "model/hybrid/residual_kernel.h"
-#include "model/nearest_rows.h"
 #include "model/regressor_kind.h"
+#include "statistics/gaussian_process.h"
 
 namespace perfpred {
 
@@ -13,8 +13,7 @@ namespace perfpred {
 /// chooses anew on any table.
 struct HybridConstants {
   KernelPrior process;
-  double cost_deviation = 3;                                 ///< prior standard deviation of a log cost
-  double outlier_deviations = perfpred::outlier_deviations;  ///< of a leave-one-out residual
+  double cost_deviation = 3;  ///< prior standard deviation of a log cost
   /// Sample that the process and the held-out errors of a larger table come from.
   std::size_t search_rows = exact_rows;
   std::size_t max_rows = 5000;  ///< an answer takes time in proportion to the rows

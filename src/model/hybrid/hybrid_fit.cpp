@@ -168,11 +168,9 @@ class HybridFit {
   /// Fits the costs anew, given the process of what the first fit left over.
   void krige_physics(const std::vector<std::size_t>& searched) {
     const std::vector<PhysicsRow> rows = physics_rows(searched);
-    const std::vector<HybridRow> some = pick(searched);
-    const Eigen::MatrixXd inverse_factor =
-        inverse_factor_of(model_->kernel, model_->kernel.scaled(places_of(some)), noise_of(some));
+    const ResidualProcess process = process_of(model_->kernel, pick(searched), searched.size());
     const Costs before = model_->physics.costs;
-    model_->physics.costs = krige_costs(rows, constants_.cost_deviation, before, inverse_factor);
+    model_->physics.costs = krige_costs(rows, constants_.cost_deviation, before, process.inverse_factor());
     const Unseen unseen = unseen_costs(rows);
     for (std::size_t cost = 0; cost < unseen.size(); ++cost) {  // keep what only rows outside the sample have shown
       const auto at = static_cast<Eigen::Index>(cost);
@@ -186,16 +184,14 @@ class HybridFit {
     for (std::size_t i = 0; i < rows_.size(); ++i) rows_[i].log_physics = model_->physics.view(shapes_[i]).log_time;
   }
 
-  /// Counts and names a row that the other rows do not predict, if it is an outlier and not too many are.
-  /// @param away        from what they predict, in units of `deviation`, a standard deviation
-  bool is_dropped(const HybridRow& row, double away, double deviation) {
-    if (dropped_ >= max_dropped_ || std::abs(away) <= constants_.outlier_deviations) return false;
+  /// Counts and names a row that the other rows do not predict.
+  void drop(std::size_t place, const Outlier& outlier) {
+    const HybridRow& row = rows_[place];
     model_->rejected.push_back(
         {row.key,
          fmt::format("outlier: {:.4g} s, where the other rows predict {:.4g} s, {:.1f} standard deviations away",
-                     std::exp(row.log_time), std::exp(row.log_time - away * deviation), away)});
+                     std::exp(row.log_time), std::exp(row.log_time - outlier.away * outlier.deviation), outlier.away)});
     ++dropped_;
-    return true;
   }
 
   void remove(std::size_t place) {
@@ -216,17 +212,11 @@ class HybridFit {
       const Eigen::VectorXd noise = noise_of(some);
       const ResidualKernel start = model_->kernel;
       model_->kernel = fit_kernel(places, residuals, noise, constants_.process, again ? &start : nullptr);
-      const Eigen::MatrixXd scaled = model_->kernel.scaled(places);
-      const Eigen::MatrixXd precision = model_->kernel.with_noise(model_->kernel.covariance(scaled, scaled), noise)
-                                            .llt()
-                                            .solve(Eigen::MatrixXd::Identity(noise.size(), noise.size()));
-      // Leave-one-out residuals in closed form: (K^-1 r)_i / (K^-1)_ii, with variance 1 / (K^-1)_ii.
-      const Eigen::VectorXd scale = precision.diagonal().cwiseMax(1e-300).cwiseSqrt();
-      const Eigen::VectorXd standardised = (precision * residuals).cwiseQuotient(scale);
-      Eigen::Index worst = 0;
-      static_cast<void>(standardised.cwiseAbs().maxCoeff(&worst));
-      const std::size_t place = searched[static_cast<std::size_t>(worst)];
-      if (!is_dropped(rows_[place], standardised[worst], 1 / scale[worst])) return;
+      if (dropped_ == max_dropped_) return;
+      const auto worst = process_of(model_->kernel, some, some.size()).outliers(1, [] {});
+      if (worst.empty()) return;
+      const std::size_t place = searched[worst.front().row];
+      drop(place, worst.front());
       remove(place);
       fit_costs_to_all(true);
     }
@@ -234,25 +224,16 @@ class HybridFit {
 
   /// Drops the outliers among all rows, under the kernel of the sample.
   void drop_outliers_of_all() {
-    const ResidualPosterior posterior = posterior_of(model_->kernel, rows_);
-    const Eigen::VectorXd residuals = residuals_of(rows_);
-    std::vector<double> away(rows_.size()), deviation(rows_.size());
-    const auto distance = [&](std::size_t i, const std::vector<bool>& gone, NearestRows& others) {
-      const ResidualPosterior::At at = posterior.at_row(i, gone, others);
-      deviation[i] = std::sqrt(at.variance + posterior.label_variance(i));
-      away[i] = (residuals[static_cast<Eigen::Index>(i)] - at.correction) / deviation[i];
-      return std::abs(away[i]);
-    };
-    std::vector<std::size_t> outliers;
-    remove_worst(rows_.size(), distance, [&](std::size_t worst) {
-      control_.check();
-      if (!is_dropped(rows_[worst], away[worst], deviation[worst])) return false;
-      outliers.push_back(worst);
-      return true;
-    });
+    const auto outliers =
+        process_of(model_->kernel, rows_).outliers(max_dropped_ - dropped_, [&] { control_.check(); });
     if (outliers.empty()) return;
-    std::sort(outliers.rbegin(), outliers.rend());
-    for (const std::size_t place : outliers) remove(place);
+    std::vector<std::size_t> places;
+    for (const Outlier& outlier : outliers) {
+      drop(outlier.row, outlier);
+      places.push_back(outlier.row);
+    }
+    std::sort(places.rbegin(), places.rend());
+    for (const std::size_t place : places) remove(place);
     fit_costs_to_all(true);
   }
 
@@ -308,27 +289,23 @@ class HybridFit {
     const std::vector<PhysicsRow> rows = physics_rows(in);
     const Eigen::MatrixXd places = places_of(known);
     // First the costs, given the kernel of all rows; then the kernel of the known rows, given those costs.
-    const Eigen::MatrixXd inverse_factor_of_all =
-        inverse_factor_of(model_->kernel, model_->kernel.scaled(places), noise_of(known));
+    const ResidualProcess given_all = process_of(model_->kernel, known, known.size());
     const FittedPhysics physics = {
-        krige_costs(rows, constants_.cost_deviation, model_->physics.costs, inverse_factor_of_all), unseen_costs(rows)};
+        krige_costs(rows, constants_.cost_deviation, model_->physics.costs, given_all.inverse_factor()),
+        unseen_costs(rows)};
     for (std::size_t i = 0; i < in.size(); ++i) known[i].log_physics = physics.view(shapes_[in[i]]).log_time;
     const ResidualKernel kernel = refit_kernel(model_->kernel, kernel_covariance, places, residuals_of(known),
                                                noise_of(known), constants_.process);
-    const Eigen::MatrixXd scaled = kernel.scaled(places);
-    const Eigen::MatrixXd inverse_factor = inverse_factor_of(kernel, scaled, noise_of(known));
-    const Eigen::VectorXd alpha = solved(inverse_factor, residuals_of(known));
-    const Eigen::MatrixXd across = kernel.covariance(scaled, kernel.scaled(places_of(asked)));
-    const Eigen::MatrixXd spread = inverse_factor.triangularView<Eigen::Lower>() * across;
+    const ResidualProcess process = process_of(kernel, known, known.size());
     for (std::size_t i = 0; i < asked.size(); ++i) {
-      const auto column = static_cast<Eigen::Index>(i);
+      const ResidualProcess::At residual = process.at(process.inputs().scaled(asked[i].place));
       const PhysicsView view = physics.view(shapes_[out[i]]);
       HeldOut row;
       row.unseen = view.unseen;
-      row.predicted = view.log_time + alpha.dot(across.col(column));
+      row.predicted = view.log_time + residual.mean;
       row.log_time = asked[i].log_time;
       row.amplitude2 = kernel.amplitude2();
-      row.share = std::max(0.0, 1 - spread.col(column).squaredNorm() / row.amplitude2);
+      row.share = residual.variance / row.amplitude2;
       row.noise = std::min(asked[i].noise, 1.0) * kernel.noise2();
       held_out.push_back(row);
     }

@@ -9,7 +9,6 @@
 #include <cmath>
 
 #include "model/hybrid/step_shape.h"
-#include "model/nearest_rows.h"
 #include "statistics/confidence.h"
 #include "statistics/estimate.h"
 
@@ -81,12 +80,13 @@ Eigen::VectorXd residuals_of(std::span<const HybridRow> rows) {
   return residuals;
 }
 
-ResidualPosterior posterior_of(const ResidualKernel& kernel, std::span<const HybridRow> rows) {
-  return {kernel, places_of(rows), noise_of(rows), residuals_of(rows)};
+ResidualProcess process_of(const ResidualKernel& kernel, std::span<const HybridRow> rows, std::size_t max_exact) {
+  return {ResidualInputs(kernel, places_of(rows)), kernel.label_variance(noise_of(rows)), residuals_of(rows),
+          max_exact};
 }
 
 void HybridModel::prepare() {
-  posterior_ = posterior_of(kernel, rows);
+  process_ = process_of(kernel, rows);
   depths_.clear();
   widths_.clear();
   for (const HybridRow& row : rows) {
@@ -104,26 +104,23 @@ Estimate HybridModel::estimate(const Workload& workload) const {
 void HybridModel::estimate(std::span<const Workload> workloads, std::span<Estimate> out) const {
   for (std::size_t begin = 0; begin < workloads.size(); begin += block_columns) {
     const Asked asked = ask(workloads.subspan(begin, std::min(workloads.size() - begin, block_columns)));
-    const std::vector<ResidualPosterior::At> residuals = posterior_.at(asked.places);
-    for (std::size_t i = 0; i < residuals.size(); ++i) {
-      const auto row = static_cast<Eigen::Index>(i);
-      out[begin + i] = calibrated(combine(asked.physics[i], residuals[i], asked.places(row, PlaceInput::depth),
-                                          asked.places(row, PlaceInput::log2_width)));
-    }
+    const std::vector<ResidualProcess::At> residuals = process_.at(asked.scaled);
+    for (std::size_t i = 0; i < residuals.size(); ++i)
+      out[begin + i] = calibrated(combine(asked.physics[i], residuals[i], asked.places[i]));
   }
 }
 
 JointNormal HybridModel::joint(std::span<const Workload> workloads) const {
   const Asked asked = ask(workloads);
-  const Eigen::Index count = asked.places.rows();
-  ResidualPosterior::Joint residuals = posterior_.joint(asked.places);
+  const auto count = static_cast<Eigen::Index>(workloads.size());
+  ResidualProcess::Joint residuals = process_.joint(asked.scaled);
   JointNormal joint{Eigen::VectorXd(count), std::move(residuals.covariance)};
   // Correlations come from the process, variances from the calibrated intervals.
   Eigen::VectorXd factor(count);
   for (Eigen::Index i = 0; i < count; ++i) {
+    const auto at = static_cast<std::size_t>(i);
     const double process = std::max(joint.covariance(i, i), 1e-12);
-    const Evidence of_one = combine(asked.physics[static_cast<std::size_t>(i)], {residuals.corrections[i], process},
-                                    asked.places(i, PlaceInput::depth), asked.places(i, PlaceInput::log2_width));
+    const Evidence of_one = combine(asked.physics[at], {residuals.mean[i], process}, asked.places[at]);
     joint.mean[i] = of_one.mean;
     const double deviation = std::min(quantile(of_one) / z90 * std::sqrt(latent(of_one)), traffic_deviation);
     factor[i] = deviation / std::sqrt(process);
@@ -142,26 +139,25 @@ std::vector<TimeTerm> HybridModel::breakdown(const Workload& workload) const {
 }
 
 HybridModel::Asked HybridModel::ask(std::span<const Workload> workloads) const {
-  std::vector<Place> places;
   Asked asked;
   for (const Workload& workload : workloads) {
     const StepShape shape(workload, device);
-    places.push_back(shape.place(workload.batch_size));
+    asked.places.push_back(shape.place(workload.batch_size));
+    asked.scaled.push_back(process_.inputs().scaled(asked.places.back()));
     asked.physics.push_back(physics.view(shape));
   }
-  asked.places = place_matrix(places);
   return asked;
 }
 
 HybridModel::Evidence HybridModel::evidence(const StepShape& shape, std::int64_t batch_size) const {
   const Place place = shape.place(batch_size);
-  return combine(physics.view(shape), posterior_.at(place), place[PlaceInput::depth], place[PlaceInput::log2_width]);
+  return combine(physics.view(shape), process_.at(process_.inputs().scaled(place)), place);
 }
 
-HybridModel::Evidence HybridModel::combine(const PhysicsView& view, const ResidualPosterior::At& residual, double depth,
-                                           double width) const {
-  return {view.log_time + residual.correction, residual.variance, view.unseen, is_new(depths_, depth),
-          is_new(widths_, width)};
+HybridModel::Evidence HybridModel::combine(const PhysicsView& view, const ResidualProcess::At& residual,
+                                           const Place& place) const {
+  return {view.log_time + residual.mean, residual.variance, view.unseen, is_new(depths_, place[PlaceInput::depth]),
+          is_new(widths_, place[PlaceInput::log2_width])};
 }
 
 double HybridModel::latent(const Evidence& evidence) const {
@@ -231,7 +227,7 @@ std::vector<std::string> HybridModel::forget_redundant_rows() {
   std::vector<std::string> forgotten;
   if (rows.size() <= max_rows) return forgotten;
   const auto redundancy = [&](std::size_t i, const std::vector<bool>& gone, NearestRows& others) {
-    return rows[i].noise / (posterior_.at_row(i, gone, others).variance + posterior_.label_variance(i));
+    return rows[i].noise / (process_.at_row(i, gone, others).variance + process_.label_variance(i));
   };
   std::vector<bool> gone(rows.size(), false);
   remove_worst(rows.size(), redundancy, [&](std::size_t worst) {

@@ -9,7 +9,6 @@
 #include "model/hybrid/cost_model.h"
 #include "model/hybrid/hybrid_calibration.h"
 #include "model/hybrid/residual_kernel.h"
-#include "model/hybrid/residual_posterior.h"
 #include "model/regressor_kind.h"
 
 namespace perfpred {
@@ -50,7 +49,8 @@ inline constexpr double wide_label = 3;
 [[nodiscard]] Eigen::VectorXd noise_of(std::span<const HybridRow> rows);
 /// log_time - log_physics.
 [[nodiscard]] Eigen::VectorXd residuals_of(std::span<const HybridRow> rows);
-[[nodiscard]] ResidualPosterior posterior_of(const ResidualKernel& kernel, std::span<const HybridRow> rows);
+[[nodiscard]] ResidualProcess process_of(const ResidualKernel& kernel, std::span<const HybridRow> rows,
+                                         std::size_t max_exact = exact_rows);
 
 /// A cost model, and a Gaussian process of what it leaves over.
 class HybridModel final : public RegressorModel {
@@ -64,7 +64,7 @@ class HybridModel final : public RegressorModel {
   std::size_t max_rows = 0;             ///< see HybridConstants
   std::vector<RejectedRun> rejected;
 
-  /// Computes the private members from the public ones. @throws ModelError as ResidualPosterior
+  /// Computes the private members from the public ones. @throws ModelError as GaussianProcess
   void prepare();
 
   using RegressorModel::estimate;
@@ -88,12 +88,13 @@ class HybridModel final : public RegressorModel {
   };
   /// Workloads as the process and the cost model see them.
   struct Asked {
-    Eigen::MatrixXd places;
+    std::vector<Place> places;
+    std::vector<Place> scaled;  ///< over the kernel's length scales
     std::vector<PhysicsView> physics;
   };
 
   std::vector<double> depths_, widths_;  // that rows have, each once
-  ResidualPosterior posterior_;
+  ResidualProcess process_;
 
   /// Why a measured row is an outlier; nothing if it is not. @param stated  see learn()
   [[nodiscard]] std::optional<std::string> outlier(const HybridRow& row, const Evidence& expected, double stated) const;
@@ -101,8 +102,8 @@ class HybridModel final : public RegressorModel {
 
   [[nodiscard]] Asked ask(std::span<const Workload> workloads) const;
   [[nodiscard]] Evidence evidence(const StepShape& shape, std::int64_t batch_size) const;
-  [[nodiscard]] Evidence combine(const PhysicsView& view, const ResidualPosterior::At& residual, double depth,
-                                 double width) const;
+  [[nodiscard]] Evidence combine(const PhysicsView& view, const ResidualProcess::At& residual,
+                                 const Place& place) const;
   [[nodiscard]] double latent(const Evidence& evidence) const;
   [[nodiscard]] double share(const Evidence& evidence) const;
   [[nodiscard]] double quantile(const Evidence& evidence) const;

@@ -46,12 +46,6 @@ Eigen::MatrixXd ResidualKernel::scaled(const Eigen::MatrixXd& places) const {
   return places * (-theta.head<inputs>()).array().exp().matrix().asDiagonal();
 }
 
-Place ResidualKernel::scaled(const Place& place) const {
-  Place scaled;
-  for (std::size_t i = 0; i < place.size(); ++i) scaled[i] = place[i] * std::exp(-theta[static_cast<Eigen::Index>(i)]);
-  return scaled;
-}
-
 void ResidualKernel::log_covariance_column(const Eigen::Ref<const Eigen::MatrixXd>& scaled, const double* place,
                                            double* out) const {
   Eigen::Map<Eigen::ArrayXd> exponent(out, scaled.rows());
@@ -89,6 +83,42 @@ Eigen::VectorXd ResidualKernel::label_variance(const Eigen::VectorXd& run_noise)
 
 Eigen::MatrixXd ResidualKernel::with_noise(Eigen::MatrixXd covariance, const Eigen::VectorXd& run_noise) const {
   covariance.diagonal() += label_variance(run_noise);
+  return covariance;
+}
+
+ResidualInputs::ResidualInputs(const ResidualKernel& kernel, const Eigen::MatrixXd& places)
+    : kernel_(kernel), scaled_(kernel.scaled(places)) {
+  for (std::size_t i = 0; i < per_length_.size(); ++i)
+    per_length_[i] = std::exp(-kernel.theta[static_cast<Eigen::Index>(i)]);
+}
+
+Place ResidualInputs::scaled(const Place& place) const {
+  Place scaled;
+  for (std::size_t i = 0; i < place.size(); ++i) scaled[i] = place[i] * per_length_[i];
+  return scaled;
+}
+
+Place ResidualInputs::of(Eigen::Index row) const {
+  Place place;
+  Eigen::Map<Eigen::RowVectorXd>(place.data(), scaled_.cols()) = scaled_.row(row);
+  return place;
+}
+
+double ResidualInputs::covariance(const Place& a, const Place& b) const {
+  double value = 0;
+  kernel_.covariance_column(Eigen::Map<const Eigen::RowVectorXd>(a.data(), ResidualKernel::inputs), b.data(), &value);
+  return value;
+}
+
+NearCovariance ResidualInputs::among(const NearestRows& rows, const Place& input) const {
+  const Eigen::Index n = rows.size();
+  Eigen::Matrix<double, Eigen::Dynamic, ResidualKernel::inputs, Eigen::ColMajor, NearestRows::max_rows> near(
+      n, ResidualKernel::inputs);
+  for (Eigen::Index k = 0; k < n; ++k) near.row(k) = scaled_.row(rows[k]);
+  NearCovariance covariance{NearMatrix(n, n), NearVector(n)};
+  for (Eigen::Index k = 0; k < n; ++k)
+    kernel_.covariance_column(near.bottomRows(n - k), of(rows[k]).data(), &covariance.rows(k, k));
+  kernel_.covariance_column(near, input.data(), covariance.asked.data());
   return covariance;
 }
 

@@ -4,9 +4,12 @@
 #include <Eigen/Cholesky>
 #include <Eigen/Core>
 
+#include <cstddef>
 #include <span>
+#include <vector>
 
 #include "model/hybrid/step_shape.h"
+#include "statistics/gaussian_process.h"
 
 namespace perfpred {
 
@@ -31,7 +34,6 @@ struct ResidualKernel {
 
   /// Inputs divided by their length scales, one input per column. covariance() takes scaled inputs.
   [[nodiscard]] Eigen::MatrixXd scaled(const Eigen::MatrixXd& places) const;
-  [[nodiscard]] Place scaled(const Place& place) const;  ///< allocates nothing
   [[nodiscard]] Eigen::MatrixXd covariance(const Eigen::MatrixXd& scaled_a, const Eigen::MatrixXd& scaled_b) const;
   /// Covariance of each row of `scaled` with one scaled place, and its logarithm; they allocate nothing.
   void covariance_column(const Eigen::Ref<const Eigen::MatrixXd>& scaled, const double* place, double* out) const;
@@ -42,6 +44,39 @@ struct ResidualKernel {
   /// The covariance of rows with the variances of their labels on the diagonal.
   [[nodiscard]] Eigen::MatrixXd with_noise(Eigen::MatrixXd covariance, const Eigen::VectorXd& noise) const;
 };
+
+/// The inputs of rows over the kernel's length scales (GaussianProcess).
+class ResidualInputs {
+ public:
+  using Input = Place;  ///< over the length scales
+
+  ResidualInputs() = default;
+  /// @param places  rows x inputs
+  ResidualInputs(const ResidualKernel& kernel, const Eigen::MatrixXd& places);
+
+  /// A place over the length scales.
+  [[nodiscard]] Input scaled(const Place& place) const;
+  [[nodiscard]] Eigen::Index size() const { return scaled_.rows(); }
+  [[nodiscard]] Input of(Eigen::Index row) const;
+  [[nodiscard]] double covariance(const Input& a, const Input& b) const;
+  void column(const Input& input, double* out) const { kernel_.covariance_column(scaled_, input.data(), out); }
+  template <class Skip>
+  [[nodiscard]] NearestRows nearest(const Input& input, const Skip& skip) const {
+    thread_local std::vector<double> log_covariance;
+    log_covariance.resize(static_cast<std::size_t>(size()));
+    kernel_.log_covariance_column(scaled_, input.data(), log_covariance.data());
+    return {size(), [&](Eigen::Index row) { return log_covariance[static_cast<std::size_t>(row)]; }, skip};
+  }
+  [[nodiscard]] NearCovariance among(const NearestRows& rows, const Input& input) const;
+
+ private:
+  ResidualKernel kernel_;
+  Place per_length_{};
+  Eigen::MatrixXd scaled_;
+};
+
+/// What measured rows tell about the residuals.
+using ResidualProcess = GaussianProcess<ResidualInputs>;
 
 /// Log-normal priors of a kernel's parameters; the rough share has a uniform prior.
 struct KernelPrior {

@@ -91,17 +91,24 @@ Eigen::VectorXd log_ratios(const std::vector<OpError>& rows) {
   return ratios;
 }
 
+Eigen::VectorXd label_variances(const std::vector<OpError>& rows, const ErrorSpread& spread) {
+  Eigen::VectorXd variances(static_cast<Eigen::Index>(rows.size()));
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    variances[static_cast<Eigen::Index>(i)] = spread.variance_of_label(rows[i]);
+  return variances;
+}
+
 /// Noise included.
 Eigen::MatrixXd covariance_of(const std::vector<OpError>& rows, const ErrorSpread& errors) {
   const auto n = static_cast<Eigen::Index>(rows.size());
   Eigen::MatrixXd covariance(n, n);
   for (Eigen::Index i = 0; i < n; ++i) {
-    const OpError& row = rows[static_cast<std::size_t>(i)];
     for (Eigen::Index j = 0; j <= i; ++j) {
-      covariance(i, j) = covariance(j, i) = errors.covariance(row.input, rows[static_cast<std::size_t>(j)].input);
+      covariance(i, j) = covariance(j, i) =
+          errors.covariance(rows[static_cast<std::size_t>(i)].input, rows[static_cast<std::size_t>(j)].input);
     }
-    covariance(i, i) += errors.variance_of_label(row);
   }
+  covariance.diagonal() += label_variances(rows, errors);
   return covariance;
 }
 
@@ -175,64 +182,34 @@ double ErrorSpread::variance_of_label(const OpError& row) const {
 
 void OpRegression::learn(std::span<const AggregateRow> measured, const DeviceCatalogue& devices) {
   std::vector<AggregateRow> all;  // those that are known already have their views
-  for (const OpError& row : rows_) all.emplace_back().workload = row.workload;
+  for (const OpError& row : rows()) all.emplace_back().workload = row.workload;
   all.insert(all.end(), measured.begin(), measured.end());
-  std::vector<OpError> rows;
+  std::vector<OpError> taken;
   for (const AggregateRow* row : thinned(all)) {
     const auto at = static_cast<std::size_t>(row - all.data());
-    if (at < rows_.size()) {
-      rows.push_back(rows_[at]);
+    if (at < rows().size()) {
+      taken.push_back(rows()[at]);
     } else {
-      rows.push_back(op_error(*row, prior_->epoch(row->workload, devices.resolve(row->workload.device))));
+      taken.push_back(op_error(*row, prior_->epoch(row->workload, devices.resolve(row->workload.device))));
     }
   }
-  rows_ = std::move(rows);
-  choose_spread();
-  const std::size_t before = rows_.size();
+  choose_spread(std::move(taken));
   drop_outliers();
-  if (rows_.size() < before) choose_spread();
 }
 
 void OpRegression::drop_outliers() {
-  const std::size_t max_dropped = rows_.size() / 10;
-  const auto drop = [&](std::size_t row) { dropped_.push_back({rows_[row].workload.key(), "outlier"}); };
-  if (is_exact()) {
-    for (std::size_t count = 0; count < max_dropped; ++count) {
-      const Eigen::VectorXd precision =
-          factor_.solve(Eigen::MatrixXd::Identity(alpha_.size(), alpha_.size())).diagonal();
-      Eigen::Index worst = 0;  // its leave-one-out residual is alpha / precision, with variance 1 / precision
-      const double deviations = (alpha_.array().square() / precision.array()).maxCoeff(&worst);
-      if (deviations <= square(outlier_deviations)) return;
-      drop(static_cast<std::size_t>(worst));
-      rows_.erase(rows_.begin() + worst);
-      solve();
-    }
-    return;
+  const auto outliers = process_.outliers(rows().size() / 10, [] {});
+  if (outliers.empty()) return;
+  std::vector<bool> is_dropped(rows().size(), false);
+  for (const Outlier& outlier : outliers) {
+    is_dropped[outlier.row] = true;
+    dropped_.push_back({rows()[outlier.row].workload.key(), "outlier"});
   }
-  std::vector<bool> dropped(rows_.size(), false);
-  std::vector<double> deviations(rows_.size());
-  const auto distance = [&](std::size_t i, const std::vector<bool>& gone, NearestRows& others) {
-    const OpError& row = rows_[i];
-    others = inputs_.nearest(spread_, row.input, [&](std::size_t other) { return other == i || gone[other]; });
-    NearVector weights;
-    const Correction by_others = correction_by(others, row.input, weights);
-    const double variance =
-        spread_.covariance(row.input, row.input) - by_others.explained + spread_.variance_of_label(row);
-    return deviations[i] = square(row.log_ratio - by_others.mean) / variance;
-  };
-  std::size_t count = 0;
-  remove_worst(rows_.size(), distance, [&](std::size_t worst) {
-    if (count == max_dropped || deviations[worst] <= square(outlier_deviations)) return false;
-    drop(worst);
-    dropped[worst] = true;
-    ++count;
-    return true;
-  });
   std::vector<OpError> kept;
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    if (!dropped[i]) kept.push_back(std::move(rows_[i]));
+  for (std::size_t i = 0; i < rows().size(); ++i) {
+    if (!is_dropped[i]) kept.push_back(rows()[i]);
   }
-  rows_ = std::move(kept);
+  choose_spread(std::move(kept));
 }
 
 bool OpRegression::is_outlier(const AggregateRow& measured, const ResolvedDevice& device) const {
@@ -241,9 +218,9 @@ bool OpRegression::is_outlier(const AggregateRow& measured, const ResolvedDevice
   return std::abs(apart) > outlier_deviations * expected.deviation();
 }
 
-void OpRegression::choose_spread() {
-  std::vector<OpError> some = rows_;
-  if (!is_exact()) {
+void OpRegression::choose_spread(std::vector<OpError> rows) {
+  std::vector<OpError> some = rows;
+  if (some.size() > exact_rows) {
     std::mt19937_64 random(0);  // the same model from the same rows
     std::shuffle(some.begin(), some.end(), random);
     some.erase(some.begin() + exact_rows, some.end());
@@ -254,6 +231,7 @@ void OpRegression::choose_spread() {
   const Eigen::MatrixXd by_scale = covariance_of(some, {1, 0}) - base;
   const Eigen::VectorXd by_noise = (covariance_of(some, {0, 1}) - base).diagonal();
   double best = HUGE_VAL;
+  ErrorSpread spread;
   for (const double scale : {0.5, 0.7, 1.0, 1.4, 2.0}) {
     for (const double noise : {0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2}) {
       Eigen::MatrixXd covariance = base + square(scale) * by_scale;
@@ -265,44 +243,42 @@ void OpRegression::choose_spread() {
       const double posterior = half_log_determinant + ratios.dot(factor.solve(ratios)) / 2 + prior;
       if (posterior < best) {
         best = posterior;
-        spread_ = {scale, noise};
+        spread = {scale, noise};
       }
     }
   }
-  solve();
+  solve(std::move(rows), spread);
 }
 
-void OpRegression::solve() {
-  if (!is_exact()) {
-    inputs_.assign(rows_);
-    return;
-  }
-  factor_.compute(covariance_of(rows_, spread_));
-  alpha_ = factor_.solve(log_ratios(rows_));
+void OpRegression::solve(std::vector<OpError> rows, const ErrorSpread& spread) {
+  Eigen::VectorXd ratios = log_ratios(rows), variances = label_variances(rows, spread);
+  process_ = {OpErrors(std::move(rows), spread), std::move(variances), std::move(ratios)};
 }
 
-void OpInputs::assign(std::span<const OpError> rows) {
-  const auto n = static_cast<Eigen::Index>(rows.size());
-  *this = {};
+OpErrors::OpErrors(std::vector<OpError> rows, const ErrorSpread& spread) : rows_(std::move(rows)), spread_(spread) {
+  const Eigen::Index n = size();
   features_.resize(n, OpFeature::count);
   shared_.resize(n);
   within_.resize(n);
   std::map<std::uint64_t, std::size_t> found;
   for (Eigen::Index i = 0; i < n; ++i) {
-    const OpInput& input = rows[static_cast<std::size_t>(i)].input;
+    const OpInput& input = of(i);
     features_.row(i) = input.features.transpose().cast<float>();
     const double deviation = std::max(input.deviation, 1e-6);
     shared_[i] = static_cast<float>(input.shared / deviation);
     within_[i] = static_cast<float>(input.within / deviation);
-    network_.push_back(input.network);
     const auto [setting, is_new] = found.emplace(input.setting, settings_.size());
     if (is_new) settings_.push_back(input);
     setting_.push_back(setting->second);
   }
 }
 
+void OpErrors::column(const OpInput& input, double* out) const {
+  for (const OpError& row : rows_) *out++ = spread_.covariance(input, row.input);
+}
+
 template <class Skip>
-NearestRows OpInputs::nearest(const ErrorSpread& errors, const OpInput& input, const Skip& skip) const {
+NearestRows OpErrors::nearest(const OpInput& input, const Skip& skip) const {
   thread_local Eigen::ArrayXf alike;
   alike = Eigen::ArrayXf::Zero(shared_.size());
   for (Eigen::Index f = 0; f < features_.cols(); ++f)
@@ -310,105 +286,54 @@ NearestRows OpInputs::nearest(const ErrorSpread& errors, const OpInput& input, c
   alike = (alike / static_cast<float>(2 * length2)).exp();
   thread_local std::vector<ErrorSpread::Terms> terms;
   terms.clear();
-  for (const OpInput& setting : settings_) terms.push_back(errors.terms(input, setting));
-  const double within = square(errors.scale) * input.within;
+  for (const OpInput& setting : settings_) terms.push_back(spread_.terms(input, setting));
+  const double within = square(spread_.scale) * input.within;
   const auto correlation = [&](Eigen::Index row) {
-    const auto i = static_cast<std::size_t>(row);
-    const ErrorSpread::Terms& share = terms[setting_[i]];
-    const double network = network_[i] == input.network ? share.network : 0;
+    const ErrorSpread::Terms& share = terms[setting_[static_cast<std::size_t>(row)]];
+    const double network = of(row).network == input.network ? share.network : 0;
     return input.shared * shared_[row] * share.device + within * within_[row] * (alike[row] * share.features + network);
   };
-  return {shared_.size(), correlation, [&](Eigen::Index row) { return skip(static_cast<std::size_t>(row)); }};
+  return {size(), correlation, skip};
 }
 
-OpRegression::Correction OpRegression::correction(const OpInput& input) const {
-  if (!is_exact()) {
-    NearVector weights;
-    return correction_by(inputs_.nearest(spread_, input, [](std::size_t) { return false; }), input, weights);
-  }
-  Eigen::VectorXd shared(alpha_.size());
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    shared[static_cast<Eigen::Index>(i)] = spread_.covariance(input, rows_[i].input);
-  }
-  return {shared.dot(alpha_), factor_.matrixL().solve(shared).squaredNorm()};
-}
-
-OpRegression::Correction OpRegression::correction_by(const NearestRows& rows, const OpInput& input,
-                                                     NearVector& weights) const {
+NearCovariance OpErrors::among(const NearestRows& rows, const OpInput& input) const {
   const Eigen::Index n = rows.size();
-  const auto row = [&](Eigen::Index k) -> const OpError& { return rows_[static_cast<std::size_t>(rows[k])]; };
   NearFeatures features(n, OpFeature::count);
-  for (Eigen::Index k = 0; k < n; ++k) features.row(k) = row(k).input.features.transpose();
-  NearMatrix covariance(n, n);
-  NearVector shared(n), ratios(n), alike(n);
+  for (Eigen::Index k = 0; k < n; ++k) features.row(k) = of(rows[k]).features.transpose();
+  NearCovariance covariance{NearMatrix(n, n), NearVector(n)};
+  NearVector alike(n);
   for (Eigen::Index k = 0; k < n; ++k) {
-    const OpInput& near = row(k).input;
+    const OpInput& near = of(rows[k]);
     alike.tail(n - k) = likeness(features, k, near.features);
-    for (Eigen::Index j = k; j < n; ++j) covariance(j, k) = spread_.covariance(row(j).input, near, alike[j]);
-    covariance(k, k) += spread_.variance_of_label(row(k));
-    ratios[k] = row(k).log_ratio;
+    for (Eigen::Index j = k; j < n; ++j) covariance.rows(j, k) = spread_.covariance(of(rows[j]), near, alike[j]);
   }
   alike = likeness(features, 0, input.features);
-  for (Eigen::Index k = 0; k < n; ++k) shared[k] = spread_.covariance(input, row(k).input, alike[k]);
-  weights = kriging_weights(covariance, shared);
-  return {weights.dot(ratios), weights.dot(shared)};
+  for (Eigen::Index k = 0; k < n; ++k) covariance.asked[k] = spread_.covariance(input, of(rows[k]), alike[k]);
+  return covariance;
 }
 
 Estimate OpRegression::estimate(const Workload& workload, const ResolvedDevice& device, PredictedSteps* known) const {
   OpStep prior = prior_->epoch(workload, device, known);
-  if (rows_.empty()) return std::move(prior.time);
+  if (rows().empty()) return std::move(prior.time);
   const OpInput input = input_of(workload, prior);
-  const Correction error = correction(input);
+  const auto error = process_.at(input);
   Estimate estimate = std::move(prior.time);
   estimate.scale(error.mean);
-  const double variance = std::min(square(input.deviation), spread_.covariance(input, input) - error.explained);
-  estimate.widths = {.model = z90 * std::sqrt(variance + square(spread_.noise))};
+  const double variance = std::min(square(input.deviation), error.variance);
+  estimate.widths = {.model = z90 * std::sqrt(variance + square(spread().noise))};
   return estimate;
 }
 
 JointNormal OpRegression::joint(std::span<const Workload> workloads, const DeviceCatalogue& devices) const {
-  const auto n = static_cast<Eigen::Index>(workloads.size()), known = static_cast<Eigen::Index>(rows_.size());
-  JointNormal joint{Eigen::VectorXd(n), Eigen::MatrixXd(n, n)};
   std::vector<OpInput> inputs;
-  Eigen::MatrixXd shared(known, n);
-  for (Eigen::Index i = 0; i < n; ++i) {
-    const Workload& workload = workloads[static_cast<std::size_t>(i)];
+  Eigen::VectorXd expected(static_cast<Eigen::Index>(workloads.size()));
+  for (const Workload& workload : workloads) {
     const OpStep prior = prior_->epoch(workload, devices.resolve(workload.device));
+    expected[static_cast<Eigen::Index>(inputs.size())] = prior.time.log_sec;
     inputs.push_back(input_of(workload, prior));
-    for (Eigen::Index k = 0; k < known; ++k) {
-      shared(k, i) = spread_.covariance(rows_[static_cast<std::size_t>(k)].input, inputs.back());
-    }
-    for (Eigen::Index j = 0; j <= i; ++j) {
-      joint.covariance(i, j) = joint.covariance(j, i) =
-          spread_.covariance(inputs.back(), inputs[static_cast<std::size_t>(j)]);
-    }
-    joint.mean[i] = prior.time.log_sec;
   }
-  if (known == 0) return no_wider(std::move(joint), inputs);
-  if (!is_exact()) {
-    // Of the errors of predictions by the nearest rows: k(a, b) - w_a' k(rows, b) - k(a, rows) w_b + w_a' C w_b.
-    Eigen::MatrixXd weights = Eigen::MatrixXd::Zero(known, n), among = weights;
-    for (Eigen::Index i = 0; i < n; ++i) {
-      const OpInput& input = inputs[static_cast<std::size_t>(i)];
-      const NearestRows rows = inputs_.nearest(spread_, input, [](std::size_t) { return false; });
-      NearVector weight;
-      joint.mean[i] += correction_by(rows, input, weight).mean;
-      for (Eigen::Index k = 0; k < rows.size(); ++k) {
-        const OpError& row = rows_[static_cast<std::size_t>(rows[k])];
-        weights(rows[k], i) = weight[k];
-        among(rows[k], i) += weight[k] * spread_.variance_of_label(row);
-        for (Eigen::Index other = 0; other < known; ++other)
-          among(other, i) += weight[k] * spread_.covariance(rows_[static_cast<std::size_t>(other)].input, row.input);
-      }
-    }
-    const Eigen::MatrixXd half = weights.transpose() * (0.5 * among - shared);
-    joint.covariance += half + half.transpose();
-    return no_wider(std::move(joint), inputs);
-  }
-  joint.mean += shared.transpose() * alpha_;
-  const Eigen::MatrixXd explained = factor_.matrixL().solve(shared);
-  joint.covariance -= explained.transpose() * explained;
-  return no_wider(std::move(joint), inputs);
+  auto errors = process_.joint(inputs);
+  return no_wider({expected + errors.mean, std::move(errors.covariance)}, inputs);
 }
 
 }  // namespace perfpred

@@ -2,7 +2,7 @@
 #pragma once
 #include <perfpred/aggregator.h>
 
-#include <Eigen/Cholesky>
+#include <Eigen/Core>
 
 #include <nlohmann/json.hpp>
 
@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "model/nearest_rows.h"
 #include "model/ops/op_prior.h"
 #include "model/regressor_kind.h"
+#include "statistics/gaussian_process.h"
 
 namespace perfpred {
 
@@ -63,18 +63,32 @@ struct ErrorSpread {
   [[nodiscard]] Terms terms(const OpInput& a, const OpInput& b) const;  ///< of inputs with any features and networks
 };
 
-/// Inputs of many rows, side by side, in which the nearest to an input are looked for. In float: that only ranks.
-class OpInputs {
+/// Measured rows, and how their errors vary together (GaussianProcess).
+class OpErrors {
  public:
-  void assign(std::span<const OpError> rows);
-  /// @param skip  bool(row)
+  using Input = OpInput;
+
+  OpErrors() = default;
+  OpErrors(std::vector<OpError> rows, const ErrorSpread& spread);
+
+  [[nodiscard]] const std::vector<OpError>& rows() const { return rows_; }
+  [[nodiscard]] const ErrorSpread& spread() const { return spread_; }
+
+  [[nodiscard]] Eigen::Index size() const { return static_cast<Eigen::Index>(rows_.size()); }
+  [[nodiscard]] const OpInput& of(Eigen::Index row) const { return rows_[static_cast<std::size_t>(row)].input; }
+  [[nodiscard]] double covariance(const OpInput& a, const OpInput& b) const { return spread_.covariance(a, b); }
+  void column(const OpInput& input, double* out) const;
+  /// In float: that only ranks. @param skip  bool(row)
   template <class Skip>
-  [[nodiscard]] NearestRows nearest(const ErrorSpread& errors, const OpInput& input, const Skip& skip) const;
+  [[nodiscard]] NearestRows nearest(const OpInput& input, const Skip& skip) const;
+  [[nodiscard]] NearCovariance among(const NearestRows& rows, const OpInput& input) const;
 
  private:
-  Eigen::ArrayXXf features_;        // rows x features
-  Eigen::ArrayXf shared_, within_;  // over the deviation: the nearest are those of the largest correlation
-  std::vector<std::uint64_t> network_;
+  std::vector<OpError> rows_;
+  ErrorSpread spread_;
+  // Side by side:
+  Eigen::ArrayXXf features_;          // rows x features
+  Eigen::ArrayXf shared_, within_;    // over the deviation: the nearest are those of the largest correlation
   std::vector<std::size_t> setting_;  // of a row, its index in settings_
   std::vector<OpInput> settings_;     // an input with each
 };
@@ -113,27 +127,15 @@ class OpRegression {
   [[nodiscard]] static OpRegression read(const nlohmann::json& json, const FileRows& file);
 
  private:
-  /// What rows tell about an error.
-  struct Correction {
-    double mean = 0, explained = 0;  ///< explained: the part of its variance that is then known
-  };
-
-  [[nodiscard]] bool is_exact() const { return rows_.size() <= exact_rows; }
-  [[nodiscard]] Correction correction(const OpInput& input) const;
-  [[nodiscard]] Correction correction_by(const NearestRows& rows, const OpInput& input, NearVector& weights) const;
+  void choose_spread(std::vector<OpError> rows);  ///< and solves
+  void solve(std::vector<OpError> rows, const ErrorSpread& spread);
   void drop_outliers();
-  void choose_spread();  ///< and solves
-  void solve();
+  [[nodiscard]] const std::vector<OpError>& rows() const { return process_.inputs().rows(); }
+  [[nodiscard]] const ErrorSpread& spread() const { return process_.inputs().spread(); }
 
   std::shared_ptr<const OpPrior> prior_;
-  std::vector<OpError> rows_;
   std::vector<RejectedRun> dropped_;
-  ErrorSpread spread_;
-  // Of exact_rows rows at most:
-  Eigen::LLT<Eigen::MatrixXd> factor_;  // of the rows' covariance, noise included
-  Eigen::VectorXd alpha_;               // covariance^-1 * log ratios
-  // Of more:
-  OpInputs inputs_;
+  GaussianProcess<OpErrors> process_;  ///< of the errors
 };
 
 }  // namespace perfpred

@@ -11,13 +11,13 @@ namespace perfpred {
 
 std::vector<Workload> OpRegression::workloads() const {
   std::vector<Workload> workloads;
-  for (const OpError& row : rows_) workloads.push_back(row.workload);
+  for (const OpError& row : rows()) workloads.push_back(row.workload);
   return workloads;
 }
 
 nlohmann::json OpRegression::to_json(const FileRows& file) const {
   nlohmann::json rows = nlohmann::json::array();
-  for (const OpError& row : rows_) {
+  for (const OpError& row : this->rows()) {
     rows.push_back({{"workload", file.place(row.workload.key())},
                     {"log_ratio", row.log_ratio},
                     {"label_variance", row.label_variance},
@@ -27,17 +27,18 @@ nlohmann::json OpRegression::to_json(const FileRows& file) const {
                     {"slopes", vector_json(row.input.slopes)}});
   }
   return {{"model", perfpred::to_json(OpModelAccess::state(prior_->model()))},
-          {"scale", spread_.scale},
-          {"noise", spread_.noise},
+          {"scale", spread().scale},
+          {"noise", spread().noise},
           {"rows", rows}};
 }
 
 OpRegression OpRegression::read(const nlohmann::json& json, const FileRows& file) {
   auto model = std::make_shared<const OpTimeModel>(OpModelAccess::model(read_op_model(json_object(json, "model"))));
   OpRegression regression(std::make_shared<const OpPrior>(std::move(model)));
-  regression.spread_ = {json_number(json, "scale"), json_number(json, "noise")};
-  if (!(regression.spread_.scale > 0 && regression.spread_.scale <= 100)) refuse_field("scale", "in (0, 100]");
-  if (!(regression.spread_.noise > 0 && regression.spread_.noise <= 100)) refuse_field("noise", "in (0, 100]");
+  const ErrorSpread spread{json_number(json, "scale"), json_number(json, "noise")};
+  std::vector<OpError> rows;
+  if (!(spread.scale > 0 && spread.scale <= 100)) refuse_field("scale", "in (0, 100]");
+  if (!(spread.noise > 0 && spread.noise <= 100)) refuse_field("noise", "in (0, 100]");
   for (const nlohmann::json& item : json_objects(json, "rows")) {
     const Workload& workload = file.workload(file.place_in(item, "workload"));
     const OpFeatures features = json_vector(item, "features", OpFeature::count);
@@ -50,9 +51,9 @@ OpRegression OpRegression::read(const nlohmann::json& json, const FileRows& file
     row.label_variance = json_non_negative(item, "label_variance");
     if (!(row.label_variance <= max_abs_log)) refuse_field("label_variance", "of usual size");
     row.runs = json_positive_integer(item, "runs");
-    regression.rows_.push_back(std::move(row));
+    rows.push_back(std::move(row));
   }
-  if (!regression.rows_.empty()) regression.solve();
+  regression.solve(std::move(rows), spread);
   return regression;
 }
 

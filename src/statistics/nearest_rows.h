@@ -14,13 +14,6 @@
 
 namespace perfpred {
 
-/// A process of at most this many rows is solved exactly. Of more rows, hyper-parameters come from a random sample of
-/// this size, and a prediction from the nearest rows.
-inline constexpr std::size_t exact_rows = 400;
-
-/// A row whose leave-one-out residual exceeds this many standard deviations is an outlier.
-inline constexpr double outlier_deviations = 4;
-
 /// The rows behind a prediction: half are the nearest among a sixteenth of all rows, the others the nearest of all. The
 /// first half covers a longer range where the nearest rows lie close together (Stein, Chi, Welty, J. R. Stat. Soc. B
 /// 66, 2004).
@@ -67,6 +60,12 @@ class NearestRows {
 using NearVector = Eigen::Matrix<double, Eigen::Dynamic, 1, Eigen::ColMajor, NearestRows::max_rows, 1>;
 using NearMatrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor, NearestRows::max_rows,
                                  NearestRows::max_rows>;
+
+/// Covariances of the nearest rows.
+struct NearCovariance {
+  NearMatrix rows;   ///< among them; only the lower triangle
+  NearVector asked;  ///< of each with what is asked
+};
 
 /// covariance^-1 * shared: the weights of the rows' values in the best prediction (simple kriging).
 /// @param covariance  of the rows, noise included; its lower triangle is read, and overwritten

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/hybrid/lower_product.h"
+#include "statistics/lower_product.h"
 
 #include "statistics/vectorized.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/nearest_rows.h"
+#include "statistics/nearest_rows.h"
 
 #include <perfpred/error.h>
 

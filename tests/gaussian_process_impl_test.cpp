@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The residual process of many rows, by the nearest of them, beside what all of them tell.
+// A process of many rows, by the nearest of them, beside what all of them tell.
 #include <Eigen/Dense>
 
 #include <gtest/gtest.h>
+#include <perfpred/error.h>
 
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <random>
+#include <vector>
 
 #include "made_up_rows.h"
 #include "model/hybrid/hybrid.h"
-#include "model/hybrid/residual_posterior.h"
+#include "model/hybrid/residual_kernel.h"
+#include "statistics/gaussian_process.h"
 
 namespace perfpred {
 namespace {
@@ -21,6 +25,11 @@ ResidualKernel usual_kernel() {
   ResidualKernel kernel;
   kernel.theta << Eigen::Matrix<double, 5, 1>::Constant(std::log(3)), std::log(0.05), std::log(0.008), 0.4;
   return kernel;
+}
+
+ResidualProcess process_of(const ResidualKernel& kernel, const Eigen::MatrixXd& places, const Eigen::VectorXd& noise,
+                           const Eigen::VectorXd& residuals, std::size_t max_exact = exact_rows) {
+  return {ResidualInputs(kernel, places), kernel.label_variance(noise), residuals, max_exact};
 }
 
 /// Rows on a grid of depths, widths and batch sizes, drawn from a process whose covariance is then a Kronecker product,
@@ -93,7 +102,7 @@ struct Grid {
     alpha = product(vectors, product(transposed(), residuals).cwiseQuotient(values));
   }
 
-  [[nodiscard]] ResidualPosterior::At exact(const Place& place) const {
+  [[nodiscard]] ResidualProcess::At exact(const Place& place) const {
     std::array<Eigen::VectorXd, 3> along, turned;
     for (std::size_t axis = 0; axis < 3; ++axis) {
       Eigen::MatrixXd at = levels[axis].row(0);
@@ -110,9 +119,10 @@ struct Grid {
   }
 };
 
-TEST(ResidualPosterior, OfThousandsOfRowsTheNearestTellNearlyWhatAllDo) {
+TEST(GaussianProcess, OfThousandsOfRowsTheNearestTellNearlyWhatAllDo) {
   const Grid grid;
-  const ResidualPosterior nearest(grid.kernel, grid.places, Eigen::VectorXd::Ones(Grid::rows), grid.residuals);
+  const ResidualProcess nearest =
+      process_of(grid.kernel, grid.places, Eigen::VectorXd::Ones(Grid::rows), grid.residuals);
   std::mt19937_64 random(2);
   const auto between = [&](double low, double high) {
     return std::uniform_real_distribution<double>(low, high)(random);
@@ -120,9 +130,9 @@ TEST(ResidualPosterior, OfThousandsOfRowsTheNearestTellNearlyWhatAllDo) {
   double squares = 0, widest = 0;
   for (int i = 0; i < 300; ++i) {
     const Place place = {between(0.5, 5.5), between(1.5, 7), between(3.5, 10.5), i % 5 == 0 ? 0.0 : 1.0, 0};
-    const ResidualPosterior::At expected = grid.exact(place), at = nearest.at(place);
+    const ResidualProcess::At expected = grid.exact(place), at = nearest.at(nearest.inputs().scaled(place));
     const double run = std::sqrt(expected.variance + grid.kernel.noise2());
-    squares += std::pow((at.correction - expected.correction) / run, 2);
+    squares += std::pow((at.mean - expected.mean) / run, 2);
     widest = std::max(widest, std::sqrt(at.variance + grid.kernel.noise2()) / run);
     EXPECT_GE(at.variance, expected.variance * (1 - 1e-6)) << "fewer rows cannot tell more";
   }
@@ -130,7 +140,7 @@ TEST(ResidualPosterior, OfThousandsOfRowsTheNearestTellNearlyWhatAllDo) {
   EXPECT_LT(widest, 1.12);                   // an interval over the exact one
 }
 
-TEST(ResidualPosterior, AsManyRowsAsAreNearestTellWhatAnExactSolutionSays) {
+TEST(GaussianProcess, AsManyRowsAsAreNearestTellWhatAnExactSolutionSays) {
   const ResidualKernel kernel = usual_kernel();
   std::mt19937_64 random(3);
   std::normal_distribution<double> normal;
@@ -138,22 +148,96 @@ TEST(ResidualPosterior, AsManyRowsAsAreNearestTellWhatAnExactSolutionSays) {
     return Eigen::MatrixXd::NullaryExpr(rows, columns, [&](Eigen::Index, Eigen::Index) { return 2 * normal(random); });
   };
   constexpr Eigen::Index rows = NearestRows::max_rows, asked = 7;
-  const Eigen::MatrixXd places = draw(rows, ResidualKernel::inputs), at = draw(asked, ResidualKernel::inputs);
+  const Eigen::MatrixXd places = draw(rows, ResidualKernel::inputs);
+  const ResidualInputs asked_inputs(kernel, draw(asked, ResidualKernel::inputs));
+  std::vector<Place> at;
+  for (Eigen::Index i = 0; i < asked; ++i) at.push_back(asked_inputs.of(i));
   const Eigen::VectorXd residuals = 0.05 * draw(rows, 1);
   const Eigen::VectorXd noise = (0.5 + draw(rows, 1).array().square()).matrix();
-  const ResidualPosterior exact(kernel, places, noise, residuals, rows), nearest(kernel, places, noise, residuals, 0);
-  const ResidualPosterior::Joint expected = exact.joint(at), joint = nearest.joint(at);
-  EXPECT_LT((joint.corrections - expected.corrections).cwiseAbs().maxCoeff(), 1e-9);
+  const ResidualProcess exact = process_of(kernel, places, noise, residuals, rows),
+                        nearest = process_of(kernel, places, noise, residuals, 0);
+  const ResidualProcess::Joint expected = exact.joint(at), joint = nearest.joint(at);
+  EXPECT_LT((joint.mean - expected.mean).cwiseAbs().maxCoeff(), 1e-9);
   EXPECT_LT((joint.covariance - expected.covariance).cwiseAbs().maxCoeff(), 1e-12);
-  const std::vector<ResidualPosterior::At> many = nearest.at(at);
-  for (Eigen::Index i = 0; i < asked; ++i) {
-    const ResidualPosterior::At& one = many[static_cast<std::size_t>(i)];
-    EXPECT_NEAR(one.correction, expected.corrections[i], 1e-9);
-    EXPECT_NEAR(one.variance, expected.covariance(i, i), 1e-12);
+  for (const ResidualProcess* process : {&exact, &nearest}) {
+    const std::vector<ResidualProcess::At> many = process->at(at);
+    ASSERT_EQ(many.size(), at.size());
+    for (Eigen::Index i = 0; i < asked; ++i) {
+      const ResidualProcess::At& one = many[static_cast<std::size_t>(i)];
+      EXPECT_NEAR(one.mean, expected.mean[i], 1e-9);
+      EXPECT_NEAR(one.variance, expected.covariance(i, i), 1e-12);
+    }
   }
 }
 
-TEST(ResidualPosterior, AModelOfManyRowsAnswersLearnsAndIsReadBack) {
+/// The definition: the row that a process of the others, solved anew, predicts worst is an outlier, and goes.
+std::vector<std::size_t> outliers_one_by_one(const ResidualKernel& kernel, const Eigen::MatrixXd& places,
+                                             const Eigen::VectorXd& noise, const Eigen::VectorXd& residuals,
+                                             std::size_t most) {
+  std::vector<Eigen::Index> left(static_cast<std::size_t>(places.rows()));
+  std::iota(left.begin(), left.end(), Eigen::Index{0});
+  std::vector<std::size_t> gone;
+  while (gone.size() < most) {
+    double worst = 0;
+    std::size_t which = 0;
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      std::vector<Eigen::Index> others = left;
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+      const Eigen::MatrixXd known = kernel.scaled(places(others, Eigen::all)), own = kernel.scaled(places.row(left[i]));
+      const Eigen::MatrixXd covariance = kernel.with_noise(kernel.covariance(known, known), noise(others));
+      const Eigen::VectorXd shared = kernel.covariance(known, own), weights = covariance.ldlt().solve(shared);
+      const double variance =
+          kernel.amplitude2() - weights.dot(shared) + kernel.label_variance(noise.segment(left[i], 1))[0];
+      const double away = std::abs(residuals[left[i]] - weights.dot(residuals(others))) / std::sqrt(variance);
+      if (away > worst) {
+        worst = away;
+        which = i;
+      }
+    }
+    if (worst <= outlier_deviations) break;
+    gone.push_back(static_cast<std::size_t>(left[which]));
+    left.erase(left.begin() + static_cast<std::ptrdiff_t>(which));
+  }
+  return gone;
+}
+
+TEST(GaussianProcess, OutliersAreThoseThatAProcessOfTheOthersDoesNotPredict) {
+  const ResidualKernel kernel = usual_kernel();
+  std::mt19937_64 random(5);
+  std::normal_distribution<double> normal;
+  const auto draw = [&](Eigen::Index rows, Eigen::Index columns) -> Eigen::MatrixXd {
+    return Eigen::MatrixXd::NullaryExpr(rows, columns, [&](Eigen::Index, Eigen::Index) { return 2 * normal(random); });
+  };
+  std::size_t found = 0;
+  for (int draws = 0; draws < 60; ++draws) {
+    const Eigen::Index rows = 5 + draws % 26;
+    const Eigen::MatrixXd places = draw(rows, ResidualKernel::inputs);
+    const Eigen::VectorXd noise = (0.5 + draw(rows, 1).array().square()).matrix();
+    Eigen::VectorXd residuals = 0.02 * draw(rows, 1);
+    for (int bad = 0; bad < draws % 4; ++bad) residuals[(7 * bad + draws) % rows] += 0.6;
+    const std::vector<std::size_t> expected = outliers_one_by_one(kernel, places, noise, residuals, 4);
+    found += expected.size();
+    for (const std::size_t max_exact : {exact_rows, std::size_t{0}}) {
+      std::vector<std::size_t> outliers;
+      for (const Outlier& one : process_of(kernel, places, noise, residuals, max_exact).outliers(4, [] {}))
+        outliers.push_back(one.row);
+      EXPECT_EQ(outliers, expected) << draws;
+    }
+  }
+  EXPECT_GT(found, 50U);
+}
+
+TEST(GaussianProcess, ACovarianceThatCannotBeFactoredIsRefused) {
+  ResidualKernel kernel = usual_kernel();
+  kernel.theta[ResidualKernel::inputs] = 20;       // the amplitude
+  kernel.theta[ResidualKernel::inputs + 1] = -12;  // the noise
+  const Eigen::MatrixXd places = Eigen::MatrixXd::Zero(3, ResidualKernel::inputs);
+  const Eigen::VectorXd ones = Eigen::VectorXd::Ones(3);
+  for (const std::size_t max_exact : {exact_rows, std::size_t{0}})
+    EXPECT_THROW((void)process_of(kernel, places, ones, ones, max_exact), ModelError);
+}
+
+TEST(GaussianProcess, AModelOfManyRowsAnswersLearnsAndIsReadBack) {
   std::mt19937_64 random(4);
   std::normal_distribution<double> normal;
   std::vector<AggregateRow> rows;
