@@ -24,7 +24,7 @@ NetworkSteps steps_of_file(const StepFile& file, StepRequest& request) {
   }
   if (!request.inputs.empty()) throw InputError("--input is for --network: a step file has its own");
   if (request.batch_option->count() == 0) request.batch_size = file.batch_size();
-  return {file.name(), {}, std::nullopt, [file](std::int64_t batch) { return file.graph(batch); }};
+  return steps_of(file);
 }
 
 /// What a layer's step holds; on a device, as it executes it.
@@ -107,7 +107,7 @@ int inspect_command(int argc, char** argv) {
     std::optional<NetworkSteps> own;
     Precision precision = request.precision();
     if (!file.empty()) {
-      const StepFile step(file);
+      const StepFile step = add_graph(file);
       print_notes(step, file);
       own = steps_of_file(step, request);
       precision = step.precision();
@@ -116,7 +116,7 @@ int inspect_command(int argc, char** argv) {
       precision = workload.precision;  // a captured step has its own
       own = steps_of(workload);
     }
-    request.answer(own, precision, steps_of);
+    request.answer(own, precision);
   });
 }
 

@@ -4,7 +4,6 @@
 #include <perfpred/workload.h>
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -75,12 +74,10 @@ struct StepRequest {
   /// Writes the requested tables and prints the step.
   /// @param own        the network or file of the request, if it names one
   /// @param precision  of its step
-  /// @param of_zoo     gives the steps of a network of the zoo, where --networks may name one
   /// @throws InputError also for an option that has no effect in this request
-  void answer(const std::optional<NetworkSteps>& own, Precision precision,
-              const std::function<NetworkSteps(const Workload& workload)>& of_zoo = {}) const {
+  void answer(const std::optional<NetworkSteps>& own, Precision precision) const {
     refuse_idle_options(own.has_value());
-    if (!tables.empty()) write_tables(own, of_zoo);
+    if (!tables.empty()) write_tables(own);
     if (own) show(*own, precision);
   }
 
@@ -117,8 +114,7 @@ struct StepRequest {
     if (!batch_sizes.empty() && batch_option->count() > 0) refuse("--batch-size beside --batch-sizes");
   }
 
-  void write_tables(const std::optional<NetworkSteps>& own,
-                    const std::function<NetworkSteps(const Workload& workload)>& of_zoo) const {
+  void write_tables(const std::optional<NetworkSteps>& own) const {
     std::vector<NetworkSteps> rows;
     if (own && (networks.empty() || network().empty())) rows.push_back(*own);  // a file's stands beside others
     if (!networks.empty()) {
@@ -127,7 +123,7 @@ struct StepRequest {
       const bool of_file = own && network().empty();       // --input is the file's
       std::vector<Workload> all = workloads(names, of_file ? std::vector<std::string>() : inputs);
       if (!network().empty()) all.pop_back();
-      for (const Workload& workload : all) rows.push_back(of_zoo(workload));
+      for (const Workload& workload : all) rows.push_back(steps_of(workload));
     }
     const auto files =
         write_complexity_tables(tables, rows, batch_sizes.empty() ? std::vector{batch_size} : batch_sizes);

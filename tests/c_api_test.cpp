@@ -577,6 +577,19 @@ TEST_F(CApi, AnInspectionIsTheDocumentOfTheProgram) {
   refuse(nullptr, "request");
 }
 
+TEST_F(CApi, AnInspectionHasTheMemoryOfTheAnswer) {
+  for (const char* how : {"\"compiled\": true", "\"software\": \"tensorflow\"", "\"padding\": \"padded\""}) {
+    const std::string request =
+        R"({"network": "bert_base", "batch_size": 16, "device": "T4", )" + std::string(how) + "}";
+    const Json step = Json::parse(text_of([&](char* buffer, size_t capacity, size_t* needed) {
+      return perfpred_inspect(standard(), request.c_str(), buffer, capacity, needed);
+    }));
+    const Json answer = Json::parse(forecast_of(standard(), request.c_str()));
+    EXPECT_EQ(step["memory"]["peak_bytes"], answer["memory_bytes"]) << how;
+    EXPECT_EQ(step["device"]["largest_batch"], answer["largest_batch"]) << how;
+  }
+}
+
 TEST_F(CApi, AnExplanationIsTheDocumentOfTheProgram) {
   const std::string request = R"({"network": "resnet50", "batch_size": 64, "device": "T4", "measured_ms": 500})";
   const Json found = Json::parse(text_of([&](char* buffer, size_t capacity, size_t* needed) {

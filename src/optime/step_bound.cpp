@@ -7,9 +7,8 @@
 
 namespace perfpred {
 
-Bound step_bound(const OpTimeModel& model, const StepLimits& limits, const ExecutedStep& step, const Device& device,
-                 Precision precision) {
-  const StepClocks clocks = OpModelAccess::predict(model, {step, device, precision, false, {}, {}}).clocks;
+Bound step_bound(const OpTimeModel& model, const StepLimits& limits, const StepQuestion& step) {
+  const StepClocks clocks = OpModelAccess::predict(model, step).clocks;
   return is_launch_bound(clocks.total_sec - clocks.device_sec, clocks.total_sec) ? Bound::launch : limits.bound;
 }
 

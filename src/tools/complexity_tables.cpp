@@ -4,12 +4,15 @@
 #include <perfpred/error.h>
 #include <perfpred/memory_estimate.h>
 #include <perfpred/op_graph.h>
-#include <perfpred/workload.h>
 
 #include <fmt/format.h>
 
+#include <utility>
+
+#include "step/program.h"
 #include "text/csv.h"
 #include "text/files.h"
+#include "workload/workload_columns.h"
 
 namespace perfpred {
 namespace {
@@ -56,7 +59,20 @@ NetworkSteps steps_of(const Workload& workload) {
     of_batch.batch_size = batch;
     return of_batch.graph();
   };
-  return {std::string(workload.network.family()), shape_text(workload.input), workload.classes, step};
+  NetworkSteps steps = {std::string(workload.network.family()), {}, std::nullopt, step, workload};
+  if (!is_captured_step(workload.network)) {
+    steps.input = shape_text(workload.input);
+    steps.classes = workload.classes;
+  }
+  return steps;
+}
+
+NetworkSteps steps_of(const StepFile& file) {
+  Workload workload;
+  workload.network = file.name();
+  workload.batch_size = file.batch_size();
+  workload.compiled = file.compiled();
+  return steps_of(Program(workload.network).set_up(std::move(workload)));
 }
 
 std::vector<std::string> write_complexity_tables(const std::string& folder, std::span<const NetworkSteps> networks,

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <perfpred/step_file.h>
+#include <perfpred/workload.h>
 
 #include <cstdint>
 #include <functional>
@@ -10,19 +12,20 @@
 
 namespace perfpred {
 
-class OpGraph;
-struct Workload;
-
 /// A network, and its training step by batch size.
 struct NetworkSteps {
   std::string network;
   std::string input;                    ///< one sample, as "3x224x224"
-  std::optional<std::int64_t> classes;  ///< empty for a traced file
+  std::optional<std::int64_t> classes;  ///< empty for a traced module or a captured step
   std::function<OpGraph(std::int64_t batch)> step;
+  std::optional<Workload> training;  ///< the job whose step it is; empty for a traced module
 };
 
 /// Steps of a workload at any batch size, counted without tracing.
 [[nodiscard]] NetworkSteps steps_of(const Workload& workload);
+
+/// Steps of a captured step that is known (add_graph()), in its own precision and layout, compiled if its program is.
+[[nodiscard]] NetworkSteps steps_of(const StepFile& file);
 
 /// Writes two tables into a folder, which is made if it is missing: models.csv, a row per network (parameters; FLOPs,
 /// bytes and kept activations of one image or sequence), and batches.csv, a row per network and batch size (one

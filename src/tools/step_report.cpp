@@ -12,7 +12,10 @@
 #include <string_view>
 #include <utility>
 
+#include "optime/op_model_state.h"
 #include "optime/step_bound.h"
+#include "optime/step_conditions.h"
+#include "step/kept_steps.h"
 #include "text/files.h"
 #include "tools/complexity_tables.h"
 
@@ -33,7 +36,8 @@ DeviceAnswer ask(const Device& device, const std::optional<TrainingJob>& job, co
   DeviceAnswer answer;
   answer.name = device.name;
   if (const auto limits = limits_if_known(device, report.step, precision)) {
-    answer.bound = step_bound(OpTimeModel::standard(), *limits, report.step, device, precision);
+    const StepConditions how = network.training ? conditions_of(*network.training) : StepConditions();
+    answer.bound = step_bound(OpTimeModel::standard(), *limits, {report.step, device, precision, false, how, {}});
     answer.time_at_peak_sec = limits->time_sec;
   }
   if (!job) {
@@ -47,7 +51,8 @@ DeviceAnswer ask(const Device& device, const std::optional<TrainingJob>& job, co
   }
   answer.fits = *verdict == MemoryVerdict::fits;
   try {
-    answer.largest_batch = largest_batch(network.step, *job, device);
+    answer.largest_batch =
+        network.training ? largest_batch(*network.training, device) : largest_batch(network.step, *job, device);
   } catch (const InputError& error) {  // a file that was traced may hold its batch size
     answer.largest_batch_unknown = error.what();
   }
@@ -98,9 +103,19 @@ std::map<std::string, std::int64_t> StepReport::unknown_ops() const {
 
 StepReport report_step(const NetworkSteps& network, std::int64_t batch_size, Precision precision,
                        const std::optional<Device>& device) {
-  ExecutedStep step = execute(network.step(batch_size), device ? device->kind : DeviceKind::other);
-  StepReport report{network.network, batch_size, std::move(step), {}, {}};
-  const std::optional<TrainingJob> job = device ? TrainingJob::on(*device, precision) : TrainingJob();
+  const DeviceKind kind = device ? device->kind : DeviceKind::other;
+  std::optional<Workload> training = network.training;
+  if (training) {
+    training->batch_size = batch_size;
+    precision = training->precision;
+  }
+  StepReport report{network.network,
+                    batch_size,
+                    training ? *executed_step(*training, kind) : execute(network.step(batch_size), kind),
+                    {},
+                    {}};
+  std::optional<TrainingJob> job = TrainingJob();
+  if (device) job = training ? TrainingJob::of(*training, *device) : TrainingJob::on(*device, precision);
   if (job) report.memory = estimate_memory(report.step, *job);
   if (device) report.device = ask(*device, job, report, network, precision);
   return report;

@@ -58,7 +58,8 @@ struct StepReport {
   [[nodiscard]] std::map<std::string, std::int64_t> unknown_ops() const;
 };
 
-/// @param device  if set, the report says how the job fits on it
+/// @param precision  of a traced module; a training has its own
+/// @param device     if set, the report says how the job fits on it, as forecast() does
 /// @throws InputError as the network's steps do
 [[nodiscard]] StepReport report_step(const NetworkSteps& network, std::int64_t batch_size, Precision precision,
                                      const std::optional<Device>& device);
