@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "text/file_hash.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -36,6 +37,12 @@ class FilesRead {
     std::error_code error;
     const std::uintmax_t bytes = fs::file_size(path, error);
     keep(under, file, fs::absolute(path).string(), error ? 0 : bytes);
+  }
+
+  /// One that is held in memory.
+  [[nodiscard]] std::optional<StepFile> held(const std::string& name) const {
+    const auto known = files_.find(name);
+    return known != files_.end() ? known->second.file : std::nullopt;
   }
 
   void keep_text(const StepFile& file, std::uintmax_t bytes) {
@@ -101,6 +108,12 @@ FilesRead& files_read() {
   return files;
 }
 
+/// One that was read before, and need not be parsed again.
+std::optional<StepFile> held(const std::string& name) {
+  const std::lock_guard lock(graphs_mutex);
+  return files_read().held(name);
+}
+
 }  // namespace
 
 void add_graphs(const std::string& folder) {
@@ -115,17 +128,19 @@ void add_graphs(const std::string& folder) {
 }
 
 StepFile add_graph(const std::string& path) {
-  StepFile file(path);
+  std::optional<StepFile> file = held(captured_step_name(file_hash(path)));
+  if (!file) file = StepFile(path);
   const std::lock_guard lock(graphs_mutex);
-  files_read().keep(file.name(), file, path);
-  return file;
+  files_read().keep(file->name(), *file, path);
+  return *file;
 }
 
 StepFile add_graph_text(std::string_view text) {
-  StepFile file = StepFile::from_text(text);
+  std::optional<StepFile> file = held(captured_step_name(text_hash(text)));
+  if (!file) file = StepFile::from_text(text);
   const std::lock_guard lock(graphs_mutex);
-  files_read().keep_text(file, text.size());
-  return file;
+  files_read().keep_text(*file, text.size());
+  return *file;
 }
 
 std::optional<StepFile> find_graph(const std::string& network) {

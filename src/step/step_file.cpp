@@ -14,6 +14,7 @@
 #include "step/step_json.h"
 #include "text/file_hash.h"
 #include "text/json.h"
+#include "workload/workload_columns.h"
 
 namespace perfpred {
 
@@ -24,7 +25,7 @@ struct __attribute__((visibility("hidden"))) StepFile::Content : StepContent {
   std::string name;
 
   /// @param file  stands in front of messages
-  Content(const std::string& file, const std::string& digits, const json& document) : name("step:" + digits) {
+  Content(const std::string& file, const std::string& digits, const json& document) : name(captured_step_name(digits)) {
     path = file;
     const JsonPlace place(file);
     const json& format = step_json::member(document, "format", place);

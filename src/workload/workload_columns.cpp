@@ -379,7 +379,13 @@ void check_ranges(const Workload& workload) {
   }
 }
 
-bool is_captured_step(std::string_view name) { return name.starts_with("step:"); }
+namespace {
+constexpr std::string_view captured_step = "step:";
+}
+
+bool is_captured_step(std::string_view name) { return name.starts_with(captured_step); }
+
+std::string captured_step_name(const std::string& digits) { return std::string(captured_step) + digits; }
 
 bool decides(std::string_view network, std::string_view field) {
   if (is_captured_step(network)) return workload_column(field).of_step;

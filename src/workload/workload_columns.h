@@ -18,6 +18,9 @@ namespace perfpred {
 /// not known.
 [[nodiscard]] bool is_captured_step(std::string_view name);
 
+/// @param digits  of its file (file_hash())
+[[nodiscard]] std::string captured_step_name(const std::string& digits);
+
 /// Whether a network has a value of its own for a field, so that a workload's is a stand-in: a captured step for its
 /// input, classes and optimizer; a record that tells no classes apart for these.
 [[nodiscard]] bool decides(std::string_view network, std::string_view field);
