@@ -165,6 +165,24 @@ TEST(TimeRegressor, NamesInAFileMayHaveAnySpelling) {
   EXPECT_EQ(model.predict(model.on_device(known, "tesla_t4")).reason, DomainViolation::none);
 }
 
+TEST(TimeRegressor, FilesOfFormat6AreRead) {
+  const std::string file = scratch("six");
+  TimeRegressor model = TimeRegressor::fit(made_up_rows());
+  model.save(file);
+  auto json = nlohmann::json::parse(std::ifstream(file));
+  json["format"] = 6;  // which had the op model as an object
+  json["ops"]["model"] = nlohmann::json::parse(json["ops"]["model"].get<std::string>());
+  std::ofstream(file) << json.dump();
+  const TimeRegressor again = TimeRegressor::load(file);
+  for (const Workload& asked :
+       {Workload::cifar_cnn(3, 32, 128), Workload::zoo("resnet50", 32).trained_like(Workload::cifar_cnn(1, 1, 1))}) {
+    Workload on = asked;
+    on.device = "T4";
+    EXPECT_EQ(model.predict(on).time_sec.p50, again.predict(on).time_sec.p50);
+  }
+  std::filesystem::remove(file);
+}
+
 TEST(TimeRegressor, BadModelFilesAreNamed) {
   const std::string file = scratch("bad");
   TimeRegressor::fit(made_up_rows()).save(file);
@@ -193,6 +211,11 @@ TEST(TimeRegressor, BadModelFilesAreNamed) {
   json = good;
   json["groups"][0]["model"].erase("physics");
   EXPECT_THAT(complaint(json), ::testing::HasSubstr("physics"));
+  for (const nlohmann::json& other : {nlohmann::json("{"), nlohmann::json("[]"), nlohmann::json(3)}) {
+    json = good;
+    json["ops"]["model"] = other;
+    EXPECT_THAT(complaint(json), ::testing::HasSubstr("the text of an op model"));
+  }
   EXPECT_THAT(complaint(nlohmann::json::array()), ::testing::HasSubstr("not a model file"));
   std::filesystem::remove(file);
   EXPECT_THROW((void)TimeRegressor::load(file), Error);

@@ -20,7 +20,7 @@
 namespace perfpred {
 namespace {
 
-constexpr int model_format = 6;
+constexpr int model_format = 7;
 
 nlohmann::json range_json(const Range& range) {
   return range.low <= range.high ? nlohmann::json{range.low, range.high} : nlohmann::json(nullptr);
@@ -141,7 +141,7 @@ ModelState read_state(const nlohmann::json& json, std::string_view text, const D
   refuse_layers(json);
   const nlohmann::json& format = json_field(json, "format");
   if (format == 5) return read_state(from_format_5(json), text, given);
-  if (format != model_format) {
+  if (format != model_format && format != 6) {  // which had the op model as a document
     throw ModelError(
         fmt::format("format {} is not known; this build reads format {}", shown(dumped(format)), model_format));
   }

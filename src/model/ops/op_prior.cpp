@@ -107,12 +107,9 @@ void check_device(const Workload& workload, const ResolvedDevice& device) {
   if (workload.cuda_graph && device.device->kind == DeviceKind::cpu) throw InputError("a CPU has no CUDA graphs");
 }
 
-OpPrior::OpPrior(std::shared_ptr<const OpTimeModel> model) : model_(std::move(model)) {
-  if (!model_) model_ = std::shared_ptr<const OpTimeModel>(std::shared_ptr<void>(), &OpTimeModel::standard());
-}
-
 DeviceCatalogue OpPrior::with_own_devices(DeviceCatalogue devices) const {
-  for (const Device& own : model_->devices()) {
+  if (is_standard()) return devices;  // it has those of the catalogue
+  for (const Device& own : model().devices()) {
     const DeviceOrigin known = devices.resolve(own.name).origin;
     if (known == DeviceOrigin::unknown || known == DeviceOrigin::this_cpu) devices.add(own);
   }
@@ -125,7 +122,7 @@ OpStep OpPrior::answer(const Workload& workload, const Device& device, Predicted
   auto found = known.by_key.find(key);
   if (found == known.by_key.end()) {
     const auto step = executed_step(executed, device.kind);
-    const StepAnswer answer = OpModelAccess::predict(*model_, question_of(executed, *step, device));
+    const StepAnswer answer = OpModelAccess::predict(model(), question_of(executed, *step, device));
     const MachineEffects& slopes = answer.slopes;
     found = known.by_key
                 .emplace(key, OpStep{answer.time,
@@ -135,7 +132,7 @@ OpStep OpPrior::answer(const Workload& workload, const Device& device, Predicted
   }
   OpStep answer = found->second;
   const auto log_factor = [&](const Workload& of) {
-    return OpModelAccess::state(*model_).steps.of_conditions(words_of(conditions_of(of)));
+    return OpModelAccess::state(model()).steps.of_conditions(words_of(conditions_of(of)));
   };
   answer.time.scale(log_factor(workload) - log_factor(executed));
   if (compiler_of(workload) == Compiler::none) return answer;
@@ -173,7 +170,7 @@ std::vector<TimedKernel> OpPrior::kernels(const Workload& workload, const Resolv
   const Device& device = rated_device(workload, resolved);
   const Workload executed = as_executed(workload);
   const auto step = executed_step(executed, device.kind);
-  return OpModelAccess::kernels(*model_, question_of(executed, *step, device));
+  return OpModelAccess::kernels(model(), question_of(executed, *step, device));
 }
 
 }  // namespace perfpred

@@ -60,10 +60,11 @@ void check_device(const Workload& workload, const ResolvedDevice& device);
 /// An op model that predicts what no runs tell.
 class OpPrior {
  public:
-  /// @param model  null: the standard model
-  explicit OpPrior(std::shared_ptr<const OpTimeModel> model);
+  /// @param model  null: the standard model, which is read when it is first needed
+  explicit OpPrior(std::shared_ptr<const OpTimeModel> model) : model_(std::move(model)) {}
 
-  [[nodiscard]] const OpTimeModel& model() const { return *model_; }
+  [[nodiscard]] bool is_standard() const { return model_ == nullptr; }
+  [[nodiscard]] const OpTimeModel& model() const { return model_ ? *model_ : OpTimeModel::standard(); }
 
   /// These devices and those of the model that they lack.
   [[nodiscard]] DeviceCatalogue with_own_devices(DeviceCatalogue devices) const;
@@ -83,7 +84,7 @@ class OpPrior {
   [[nodiscard]] double steps_of(const Workload& workload, const Device& device, double step_sec,
                                 PredictedSteps& known) const;
 
-  std::shared_ptr<const OpTimeModel> model_;
+  std::shared_ptr<const OpTimeModel> model_;  // null: the standard model
 };
 
 }  // namespace perfpred

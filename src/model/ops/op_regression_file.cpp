@@ -5,9 +5,33 @@
 
 #include "model/ops/op_regression.h"
 #include "optime/op_model_state.h"
+#include "optime/standard_ops.h"
+#include "text/json.h"
 #include "text/model_json.h"
 
 namespace perfpred {
+namespace {
+
+/// The text of an op model's file: of the standard model that of the library, by which it is known again.
+std::string prior_text(const OpPrior& prior) {
+  return prior.is_standard() ? std::string(standard_ops) : dumped(to_json(OpModelAccess::state(prior.model())));
+}
+
+/// @param model  prior_text(), or, up to format 6, the document
+std::shared_ptr<const OpTimeModel> read_prior(const nlohmann::json& model) {
+  const auto read = [](const nlohmann::json& document) {
+    return std::make_shared<const OpTimeModel>(OpModelAccess::model(read_op_model(document)));
+  };
+  if (model.is_object()) return read(model);
+  if (!model.is_string()) refuse_field("model", "the text of an op model");
+  const std::string& text = model.get_ref<const std::string&>();
+  if (text == standard_ops) return nullptr;
+  const auto document = nlohmann::json::parse(text, nullptr, false);
+  if (!document.is_object()) refuse_field("model", "the text of an op model");
+  return read(document);
+}
+
+}  // namespace
 
 std::vector<Workload> OpRegression::workloads() const {
   std::vector<Workload> workloads;
@@ -26,15 +50,11 @@ nlohmann::json OpRegression::to_json(const FileRows& file) const {
                     {"features", vector_json(row.input.features)},
                     {"slopes", vector_json(row.input.slopes)}});
   }
-  return {{"model", perfpred::to_json(OpModelAccess::state(prior_->model()))},
-          {"scale", spread().scale},
-          {"noise", spread().noise},
-          {"rows", rows}};
+  return {{"model", prior_text(*prior_)}, {"scale", spread().scale}, {"noise", spread().noise}, {"rows", rows}};
 }
 
 OpRegression OpRegression::read(const nlohmann::json& json, const FileRows& file) {
-  auto model = std::make_shared<const OpTimeModel>(OpModelAccess::model(read_op_model(json_object(json, "model"))));
-  OpRegression regression(std::make_shared<const OpPrior>(std::move(model)));
+  OpRegression regression(std::make_shared<const OpPrior>(read_prior(json_field(json, "model"))));
   const ErrorSpread spread{json_number(json, "scale"), json_number(json, "noise")};
   std::vector<OpError> rows;
   if (!(spread.scale > 0 && spread.scale <= 100)) refuse_field("scale", "in (0, 100]");
