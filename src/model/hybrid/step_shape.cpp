@@ -2,7 +2,6 @@
 #include "model/hybrid/step_shape.h"
 
 #include <perfpred/error.h>
-#include <perfpred/executed_step.h>
 #include <perfpred/op_graph.h>
 
 #include <fmt/format.h>
@@ -14,33 +13,14 @@
 
 namespace perfpred {
 
-namespace {
-
-double block_of(DeviceKind device) { return device == DeviceKind::cpu ? 16 : 8; }
-
-bool has_closed_form(const Workload& workload) {
-  return workload.depth().value_or(6) <= 5 && compiler_of(workload) == Compiler::none &&
-         workload.weights == Weights::as_precision;
-}
-
-}  // namespace
-
-StepShape::StepShape(const Workload& workload, double block)
-    : steps(static_cast<double>(workload.steps_per_epoch())),
-      samples(static_cast<double>(workload.train_images)),
-      block_(block) {}
-
-StepShape::StepShape(const Workload& workload, DeviceKind device) : StepShape(workload, block_of(device)) {
-  if (has_closed_form(workload)) {
-    add_cifar_cnn(workload, device);
+StepShape::StepShape(const Workload& workload, DeviceKind device) : block_(device == DeviceKind::cpu ? 16 : 8) {
+  steps = static_cast<double>(workload.steps_per_epoch());
+  samples = static_cast<double>(workload.train_images);
+  if (const auto depth = workload.depth(); depth && *depth <= 5) {
+    add_cifar_cnn(workload);
   } else {
-    add_graph(workload, executed_step(workload, device)->graph());
+    add_graph(workload, executed_step(workload, DeviceKind::other)->graph());
   }
-}
-
-StepShape::StepShape(const Workload& workload, const ExecutedStep& step)
-    : StepShape(workload, block_of(step.device())) {
-  add_graph(workload, step.graph());
 }
 
 void StepShape::set_convolution_work(StepLayer& layer, bool first, double in, double out, double in_elements,
@@ -51,12 +31,7 @@ void StepShape::set_convolution_work(StepLayer& layer, bool first, double in, do
   layer.elements = in_elements * fill_in + out_elements * fill_out;
 }
 
-void StepShape::add_cifar_cnn(const Workload& workload, DeviceKind device) {
-  const bool is_mixed = workload.precision == Precision::bf16 || workload.precision == Precision::fp16;
-  const auto add_op = [&](double elements) {
-    other_ops += 1;
-    other_elements += elements;
-  };
+void StepShape::add_cifar_cnn(const Workload& workload) {
   double in = static_cast<double>(workload.input[0]);
   std::int64_t height = workload.input[1];
   std::int64_t width = workload.input[2];
@@ -68,34 +43,28 @@ void StepShape::add_cifar_cnn(const Workload& workload, DeviceKind device) {
     layer.elements = (from + to) * positions;
     layer.channels = to;
     layer.positions = positions;
-    if (is_mixed) {  // copies of weights and biases
-      add_op(taps * from * to / static_cast<double>(workload.batch_size));
-      add_op(to / static_cast<double>(workload.batch_size));
-    }
-    if (taps == 1) return;
-    set_convolution_work(layer, count_ == 1, from, to, from * positions, to * positions);
-    if (device != DeviceKind::gpu) return;
-    layer.params -= to;
-    add_op(2 * to * positions);  // the bias
+    if (taps > 1) set_convolution_work(layer, count_ == 1, from, to, from * positions, to * positions);
   };
-  if (is_mixed) add_op(2 * in * static_cast<double>(height * width));
   const int depth = workload.depth().value(), base_filters = workload.base_filters().value();
   for (int block = 0; block < depth; ++block) {
     const double out = static_cast<double>(base_filters) * std::pow(2.0, block);
     const auto positions = static_cast<double>(height * width);
     for (const double from : {in, out}) {
       add(from, out, positions, 9);
-      add_op(2 * out * positions);  // ReLU
+      other_ops += 1;  // ReLU
+      other_elements += 2 * out * positions;
     }
     height /= 2;
     width /= 2;
-    add_op(out * (positions + 2 * static_cast<double>(height * width)));  // pooling: values and places
+    other_ops += 1;  // pooling
+    other_elements += out * (positions + static_cast<double>(height * width));
     in = out;
   }
   const double flat = in * static_cast<double>(height * width);
   const auto classes = static_cast<double>(workload.classes);
   add(flat, 128, 1, 1);
-  add_op(2 * 128);
+  other_ops += 1;
+  other_elements += 2 * 128;
   add(128, classes, 1, 1);
 }
 

@@ -9,7 +9,6 @@
 
 namespace perfpred {
 
-class ExecutedStep;
 class Op;
 
 /// A convolution or matrix product with parameters; FLOPs and elements are per sample.
@@ -49,12 +48,10 @@ class StepShape {
   double other_ops = 0;       ///< forward operators that are not a layer
   double other_elements = 0;  ///< elements that these read and write, per sample
 
-  /// Of the step that the device executes; that of `cifar_cnn` in closed form, without allocating.
+  /// `cifar_cnn` in closed form, without allocating; anything else from its OpGraph.
   /// @param device  that the model's rows ran on
   /// @throws InputError for a network that is not known or has an operator without a rule
-  StepShape(const Workload& workload, DeviceKind device);
-  /// Of an executed step of the workload. @throws InputError as above
-  StepShape(const Workload& workload, const ExecutedStep& step);
+  explicit StepShape(const Workload& workload, DeviceKind device);
 
   std::span<const StepLayer> layers() && = delete;  // it would outlive what it looks at
   [[nodiscard]] std::span<const StepLayer> layers() const& {
@@ -66,8 +63,7 @@ class StepShape {
  private:
   void set_convolution_work(StepLayer& layer, bool first, double in, double out, double in_elements,
                             double out_elements) const;
-  explicit StepShape(const Workload& workload, double block);
-  void add_cifar_cnn(const Workload& workload, DeviceKind device);
+  void add_cifar_cnn(const Workload& workload);
   struct Operands;
   static Operands operands_of(const OpGraph& graph, const Op& op, std::vector<bool>& is_cast);
   void add_layer(const OpGraph& graph, const Op& op, const Operands& operands, double batch, double step_samples);
