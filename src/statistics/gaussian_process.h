@@ -40,7 +40,7 @@ struct Outlier {
 ///   Eigen::Index size()
 ///   Input of(Eigen::Index row)
 ///   double covariance(const Input&, const Input&)
-///   void column(const Input&, double* out)       covariance with every row
+///   void column(const Input&, double* out, Eigen::Index first = 0)  covariance with every row from `first` on
 ///   NearestRows nearest(const Input&, skip)      without rows for which skip(row)
 ///   NearCovariance among(const NearestRows&, const Input&)
 template <class Inputs>
@@ -101,6 +101,7 @@ class GaussianProcess {
     kept.resize(std::max(kept.size(), static_cast<std::size_t>(4 * inputs_.size())));
     return kept.data();
   }
+  [[nodiscard]] static Eigen::MatrixXd inverse_of(const Eigen::MatrixXd& lower);
   [[nodiscard]] At by_rows(const Input& input, const NearestRows& rows, NearVector& weights) const;
   [[nodiscard]] Joint joint_by_nearest(std::span<const Input> inputs, Joint prior) const;
   template <class Check>
@@ -124,15 +125,28 @@ GaussianProcess<Inputs>::GaussianProcess(Inputs inputs, Eigen::VectorXd label_va
     return;
   }
   Eigen::MatrixXd covariance(n, n);
-  for (Eigen::Index i = 0; i < n; ++i) inputs_.column(inputs_.of(i), covariance.col(i).data());
+  for (Eigen::Index i = 0; i < n; ++i) inputs_.column(inputs_.of(i), &covariance(i, i), i);  // the lower triangle
   covariance.diagonal() += label_variance_;
   const Eigen::LLT<Eigen::MatrixXd> factor(covariance);
   if (factor.info() != Eigen::Success) throw ModelError("the covariance of the rows is not positive definite");
-  inverse_factor_ = Eigen::MatrixXd::Identity(n, n);
-  factor.matrixL().solveInPlace(inverse_factor_);
+  inverse_factor_ = inverse_of(factor.matrixLLT());
   if (!inverse_factor_.allFinite()) throw ModelError("the covariance of the rows is not finite");
   const Eigen::VectorXd half = inverse_factor_.template triangularView<Eigen::Lower>() * values_;
   alpha_ = inverse_factor_.transpose().template triangularView<Eigen::Upper>() * half;
+}
+
+/// Of a lower triangular matrix, by blocks of columns: above the diagonal nothing is computed.
+template <class Inputs>
+Eigen::MatrixXd GaussianProcess<Inputs>::inverse_of(const Eigen::MatrixXd& lower) {
+  constexpr Eigen::Index columns = 16;
+  const Eigen::Index n = lower.rows();
+  Eigen::MatrixXd inverse = Eigen::MatrixXd::Identity(n, n);
+  for (Eigen::Index first = 0; first < n; first += columns) {
+    const Eigen::Index rest = n - first;
+    auto block = inverse.block(first, first, rest, std::min(columns, rest));
+    lower.bottomRightCorner(rest, rest).template triangularView<Eigen::Lower>().solveInPlace(block);
+  }
+  return inverse;
 }
 
 template <class Inputs>

@@ -59,7 +59,9 @@ class ResidualInputs {
   [[nodiscard]] Eigen::Index size() const { return scaled_.rows(); }
   [[nodiscard]] Input of(Eigen::Index row) const;
   [[nodiscard]] double covariance(const Input& a, const Input& b) const;
-  void column(const Input& input, double* out) const { kernel_.covariance_column(scaled_, input.data(), out); }
+  void column(const Input& input, double* out, Eigen::Index first = 0) const {
+    kernel_.covariance_column(scaled_.bottomRows(size() - first), input.data(), out);
+  }
   template <class Skip>
   [[nodiscard]] NearestRows nearest(const Input& input, const Skip& skip) const {
     thread_local std::vector<double> log_covariance;

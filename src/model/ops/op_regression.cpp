@@ -273,8 +273,8 @@ OpErrors::OpErrors(std::vector<OpError> rows, const ErrorSpread& spread) : rows_
   }
 }
 
-void OpErrors::column(const OpInput& input, double* out) const {
-  for (const OpError& row : rows_) *out++ = spread_.covariance(input, row.input);
+void OpErrors::column(const OpInput& input, double* out, Eigen::Index first) const {
+  for (Eigen::Index row = first; row < size(); ++row) *out++ = spread_.covariance(input, of(row));
 }
 
 template <class Skip>

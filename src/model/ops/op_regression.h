@@ -77,7 +77,7 @@ class OpErrors {
   [[nodiscard]] Eigen::Index size() const { return static_cast<Eigen::Index>(rows_.size()); }
   [[nodiscard]] const OpInput& of(Eigen::Index row) const { return rows_[static_cast<std::size_t>(row)].input; }
   [[nodiscard]] double covariance(const OpInput& a, const OpInput& b) const { return spread_.covariance(a, b); }
-  void column(const OpInput& input, double* out) const;
+  void column(const OpInput& input, double* out, Eigen::Index first = 0) const;
   /// In float: that only ranks. @param skip  bool(row)
   template <class Skip>
   [[nodiscard]] NearestRows nearest(const OpInput& input, const Skip& skip) const;
