@@ -3,6 +3,7 @@
 #
 # Compiles the sources of a component once and makes of them
 #   perfpred_<name>           what is installed as perfpred::<name>: it exports what the public headers declare
+#   perfpred_<name>_archive   beside a shared one, the same as a static library; that of core is perfpred::core_static
 #   perfpred_<name>_internal  for this project's programs, tests and benchmarks: private headers and functions too
 #
 # HEADERS are header-only libraries that private headers include, PUBLIC and PRIVATE as in target_link_libraries. Every
@@ -26,6 +27,7 @@ function(perfpred_component name)
   if(BUILD_SHARED_LIBS)
     set(archive perfpred_${name}_archive)
     add_library(${archive} STATIC $<TARGET_OBJECTS:${objects}>)
+    set_target_properties(${archive} PROPERTIES OUTPUT_NAME perfpred_${name} EXPORT_NAME ${name}_static)
     set(forms ${library} ${archive})
   else()
     set(archive ${library})
@@ -59,7 +61,7 @@ function(perfpred_component name)
     # Private functions of core come along as copies that nobody else sees. What core exports is taken from core, which
     # comes first on the command line.
     target_link_libraries(${library} PRIVATE $<BUILD_INTERFACE:perfpred_core_archive>)
-    target_link_options(${library} PRIVATE LINKER:--exclude-libs,libperfpred_core_archive.a)
+    target_link_options(${library} PRIVATE LINKER:--exclude-libs,libperfpred_core.a)
     target_link_libraries(${archive} PUBLIC perfpred_core_archive)
   endif()
 endfunction()

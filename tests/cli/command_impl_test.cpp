@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -214,6 +216,68 @@ TEST(Pages, OfAnInstallationLieWhereShellsAndManLook) {
     EXPECT_EQ(testing::slurp(share.file("bash-completion/completions/perfpred-" + name)), bash) << name;
     EXPECT_EQ(testing::slurp(share.file("man/man1/perfpred-" + name + ".1")), perfpred({"man", name}).out);
   }
+  EXPECT_THAT(testing::slurp(share.file("man/man1/perfpred-learn.1")), StartsWith(".so man1/perfpred-"));
+}
+
+/// What --help lists: the long options, and those that have only a short name.
+std::vector<std::string> options_of_help(const std::string& help) {
+  std::vector<std::string> options;
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    const std::regex start(R"(^  (-[A-Za-z],?)?(--[a-z0-9-]+)?)");
+    std::smatch found;
+    if (!std::regex_search(line, found, start) || found.length() <= 2) continue;
+    options.push_back(found[2].matched ? found[2].str() : found[1].str());
+  }
+  return options;
+}
+
+/// The words of a completion script of zsh that _arguments gets for a program.
+std::string zsh_specs(const std::string& script, const std::string& name) {
+  const std::size_t begin = script.find("\n    " + name + ") _arguments");
+  if (begin == std::string::npos) return {};
+  return script.substr(begin, script.find(";;", begin) - begin);
+}
+
+/// What fish proposes for the last word of a command line, without descriptions.
+std::vector<std::string> fish_proposes(const std::string& script, const std::string& line) {
+  const Finished finished = shell("fish --no-config -c 'source " + script + "; complete -C \"" + line + "\"'");
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
+  std::vector<std::string> proposed;
+  std::istringstream lines(finished.out);
+  for (std::string word; std::getline(lines, word);) proposed.push_back(word.substr(0, word.find('\t')));
+  return proposed;
+}
+
+TEST(Completion, HasTheOptionsThatHelpListsAndNoOther) {
+  const TemporaryFolder folder;
+  const std::string bash = folder.write("perfpred", perfpred({"completion", "bash"}).out);
+  const std::string zsh = perfpred({"completion", "zsh"}).out;
+  const std::string fish = folder.write("perfpred.fish", perfpred({"completion", "fish"}).out);
+  for (const std::string& name : built_commands()) {
+    const std::vector<std::string> options = options_of_help(spawn({program(name), "--help"}).out);
+    ASSERT_GT(options.size(), 1U) << name;
+    EXPECT_THAT(bash_proposes(bash, "perfpred " + name + " -", 3), ::testing::UnorderedElementsAreArray(options));
+    const std::string specs = zsh_specs(zsh, name == "train" ? "train | fit" : name);
+    for (const std::string& option : options) EXPECT_THAT(specs, HasSubstr("'*" + option + "[")) << name;
+    if (is_installed("fish")) {
+      EXPECT_THAT(fish_proposes(fish, "perfpred " + name + " --"), ::testing::UnorderedElementsAreArray(options));
+    }
+  }
+  if (is_installed("fish")) {
+    EXPECT_THAT(fish_proposes(fish, "perfpred predict --precision b"), ::testing::ElementsAre("bf16"));
+  }
+}
+
+TEST(Completion, AndManualPagesOfTheProgramAloneAreThoseOfItsOwnCommands) {
+  const TemporaryFolder folder;  // as in a wheel, without links
+  std::filesystem::copy_file(perfpred_program, folder.file("perfpred"));
+  const Finished script = spawn({folder.file("perfpred"), "completion", "bash"});
+  EXPECT_EQ(script.exit_code, 0) << script.err;
+  const std::string file = folder.write("script", script.out);
+  EXPECT_THAT(bash_proposes(file, "perfpred p", 2), ::testing::UnorderedElementsAre("plot", "predict"));
+  EXPECT_THAT(bash_proposes(file, "perfpred predict --quantil", 3), ::testing::ElementsAre("--quantile"));
+  EXPECT_EQ(spawn({folder.file("perfpred"), "man", "predict"}).out, perfpred({"man", "predict"}).out);
 }
 
 TEST(HelpOfAProgram, IsRefusedWhereItIsNone) {

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake -DMANIFEST=install_manifest.txt -P Uninstall.cmake: removes what the last `cmake --install` of a build folder
+# installed, and the folders called perfpred, and those in them, that are empty then. Others, as /usr/local/bin, may have
+# been there before.
+cmake_minimum_required(VERSION 3.25)
+if(NOT EXISTS "${MANIFEST}")
+  message(FATAL_ERROR "${MANIFEST} is not there: nothing was installed from this folder")
+endif()
+file(STRINGS "${MANIFEST}" files)
+set(removed 0)
+set(folders)
+foreach(file IN LISTS files)
+  set(file "$ENV{DESTDIR}${file}")
+  if(EXISTS "${file}" OR IS_SYMLINK "${file}")
+    file(REMOVE "${file}")
+    if(EXISTS "${file}" OR IS_SYMLINK "${file}")
+      message(FATAL_ERROR "${file} cannot be removed")
+    endif()
+    math(EXPR removed "${removed} + 1")
+  endif()
+  cmake_path(GET file PARENT_PATH folder)
+  list(APPEND folders "${folder}")
+endforeach()
+
+list(REMOVE_DUPLICATES folders)
+while(folders)
+  list(POP_FRONT folders folder)
+  if("${folder}/" MATCHES "/perfpred/")
+    execute_process(COMMAND rmdir "${folder}" RESULT_VARIABLE kept ERROR_QUIET)  # rmdir keeps one that holds something
+    if(NOT kept)
+      cmake_path(GET folder PARENT_PATH outer)
+      list(APPEND folders "${outer}")
+    endif()
+  endif()
+endwhile()
+message(STATUS "${removed} files removed")
