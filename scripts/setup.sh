@@ -19,6 +19,7 @@ core_packages=(
   libxgboost-dev coinor-libcbc-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   gnuplot-nox
+  lua5.3 # tests of the plugin in integrations/slurm
 )
 lint_packages=(clang libclang-rt-dev clang-format clang-tidy doxygen abigail-tools) # Clang: for the sanitizers, too
 page_packages=(chromium fonts-dejavu-core nginx-light)
