@@ -151,6 +151,8 @@ TEST_F(SlurmTableTest, CommentsThatAreNoWorkloadAreRefusedInOneLine) {
       {"network=gpt2;batch_size=8;device=L4;epochs=1", "train_images or train_tokens"},
       {"network=resnet50;batch_size=64;device=L4;epochs=1;quantiles=0.5", "quantiles is not for a job of Slurm"},
       {"network=resnet50;batch_size=64;device=L4;epochs=1;max_steps=5", "epochs and max_steps are both given"},
+      {"network=resnet50;batch_size=64;device=L4;epochs=1;checkpoint_every=2", "checkpoint_every needs checkpoint_sec"},
+      {"network=resnet50;batch_size=64;device=L4;epochs=1;evaluation=-2", "evaluation is negative"},
       {"", "epochs or max_steps is missing"}};
   for (const auto& [comment, why] : comments) {
     const std::string said = row(comment);
