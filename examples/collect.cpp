@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <optional>
 #include <set>
 #include <utility>
@@ -15,6 +16,8 @@
 #include "measuring.h"
 #include "progress.h"
 #include "runs/run_log.h"
+#include "tools/shard.h"
+#include "tools/sweep_script.h"
 #include "tools/workload_sweep.h"
 #include "torch/distributed/ranks.h"
 #include "torch/measure/suggested_runs.h"
@@ -77,11 +80,14 @@ void summarise(const CollectResult& result) {
 struct CollectRequest {
   CollectOptions options;
   WorkloadOptions asked;
-  std::string configs, timing = "epochs", train_images = "50000", model;
+  std::string configs, timing = "epochs", train_images = "50000", model, shard_text;
   std::size_t suggested = 0;
+  std::optional<Shard> shard;
+  std::optional<std::int64_t> shards, at_once;
+  bool sbatch = false;
   std::optional<int> replicas;
   bool json = false;
-  const CLI::Option *epochs_option = nullptr, *batch_option = nullptr, *images_option = nullptr;
+  CLI::Option *epochs_option = nullptr, *batch_option = nullptr, *images_option = nullptr;
 
   void add_to(Program& program) {
     asked.add_lists_to(program, {"train_images", "device", "threads"});
@@ -120,6 +126,47 @@ struct CollectRequest {
                         "measure only so many of the configurations that are left: those that teach most per second")
             ->check(positive());
     program.add_option("--model", model, "model file to suggest for (default: nothing is known yet)")->needs(suggest);
+    add_shards_to(program);
+  }
+
+  void add_shards_to(Program& program) {
+    CLI::Option* shard_option = program.add_option(
+        "--shard", shard_text,
+        "i/n: measure the i-th of n parts, i from 0, as $SLURM_ARRAY_TASK_ID/40; runs.csv is then runs.i-of-n.csv");
+    CLI::Option* sbatch_option = program.add_flag(
+        "--sbatch", sbatch, "measure nothing: print a script that has Slurm measure the sweep as an array of shards");
+    program.add_option("--shards", shards, "tasks of the array (default: one for each configuration, 1000 at most)")
+        ->check(positive())
+        ->needs(sbatch_option);
+    program.add_option("--at-once", at_once, "tasks of the array that may run at the same time (default: all)")
+        ->check(positive())
+        ->needs(sbatch_option);
+    for (CLI::Option* option : {shard_option, sbatch_option}) option->excludes(program.get_option("--suggest"));
+    sbatch_option->excludes(shard_option, program.get_option("--json"));
+  }
+
+  /// This process measures a part: its rows and logs are apart from those of others.
+  void take_shard() {
+    if (shard_text.empty()) return;
+    shard = Shard::parse(shard_text);
+    options.runs_csv = shard->file(options.runs_csv);
+    options.log_dir = (std::filesystem::path(options.log_dir) / shard->name()).string();
+  }
+
+  /// The same command line, as an array of tasks.
+  [[nodiscard]] std::string script(int argc, char** argv) const {
+    constexpr std::int64_t most = 1000;  // MaxArraySize of slurm.conf is 1001 if nobody says otherwise
+    const std::filesystem::path programs = std::filesystem::canonical("/proc/self/exe").parent_path();
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    SweepScript sweep;
+    sweep.command = words_without(words, {"--sbatch"}, {"--shards", "--at-once"});
+    sweep.command.insert(sweep.command.begin(), (programs / "perfpred-collect").string());
+    sweep.aggregate = (programs / "perfpred-aggregate").string();
+    sweep.runs_csv = options.runs_csv;
+    sweep.configurations = count_different(workloads());
+    sweep.shards = shards.value_or(std::min(sweep.configurations, most));
+    sweep.at_once = at_once;
+    return text_of(sweep);
   }
 
   /// The configurations that the options ask for. @throws InputError
@@ -150,7 +197,12 @@ int collect_command(int argc, char** argv) {
   CollectRequest request;
   request.add_to(program);
   return program.run(argc, argv, [&] {
+    if (request.sbatch) {
+      fmt::print("{}", request.script(argc, argv));
+      return;
+    }
     begin_measuring(argv);
+    request.take_shard();
     request.options.timing = request.timing == "steps" ? Timing::steps : Timing::epochs;
     if (request.options.timing == Timing::steps && !request.epochs_option->empty()) {
       throw InputError("--epochs goes with --timing epochs: --timing steps trains no whole epoch");
@@ -163,6 +215,12 @@ int collect_command(int argc, char** argv) {
       return;
     }
     std::vector<Workload> workloads = request.workloads();
+    std::optional<ShardLock> alone;
+    if (request.shard) {
+      workloads = request.shard->of(workloads, request.options.seed);
+      alone.emplace(request.options.runs_csv,
+                    [](const std::string& line) { fmt::print(stderr, "perfpred-collect: {}\n", line); });
+    }
     if (request.suggested > 0) workloads = suggested_runs(collector, workloads, request.model, request.suggested);
     stop_on_signals();
     const CollectResult result = collector.collect(workloads, show, interrupted);

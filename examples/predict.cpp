@@ -57,15 +57,7 @@ struct PredictOptions {
     program.add_option("--step", step, "a step that perfpred.capture recorded")->excludes(configs_option);
     CLI::Option* out_option =
         program.add_option("--out", out, "predictions.csv; of --configs it goes to standard output without");
-    of_terms = {
-        program.add_option("--epochs", terms.job.epochs, "epochs of the job")->capture_default_str()->check(positive()),
-        program.add_option("--startup-sec", terms.job.startup_sec, "before the first timed epoch")
-            ->capture_default_str()
-            ->check(not_negative()),
-        program.add_option("--price-per-hour", terms.job.price_per_hour, "of each device")->check(not_negative()),
-        takes_seconds(program.add_option("--budget-sec", terms.job.budget_sec,
-                                         "seconds or 12:00:00; the epochs that fit are shown"))
-            ->check(positive())};
+    add_terms(program);
     program
         .add_option("--quantile", terms.job.quantiles,
                     "seconds that the job takes no longer than with this probability, such as 0.999; may be repeated")
@@ -100,6 +92,27 @@ struct PredictOptions {
                              "--quantile", "--graphs", "--op-rules", "--trace"}) {
       of_jobs.push_back(program.get_option(name));
     }
+  }
+
+  /// Terms that need an epoch that is known.
+  void add_terms(Program& program) {
+    of_terms = {
+        program.add_option("--epochs", terms.job.epochs, "epochs of the job")->capture_default_str()->check(positive()),
+        program.add_option("--startup-sec", terms.job.startup_sec, "before the first timed epoch")
+            ->capture_default_str()
+            ->check(not_negative()),
+        program
+            .add_option("--evaluation", terms.job.evaluation, "samples that the network is judged on after each epoch")
+            ->check(not_negative()),
+        takes_seconds(program.add_option("--checkpoint-sec", terms.job.checkpoint_sec, "to write the network once"))
+            ->check(not_negative()),
+        program.add_option("--checkpoint-every", terms.job.checkpoint_every, "epochs from one writing to the next")
+            ->check(positive())
+            ->needs(program.get_option("--checkpoint-sec")),
+        program.add_option("--price-per-hour", terms.job.price_per_hour, "of each device")->check(not_negative()),
+        takes_seconds(program.add_option("--budget-sec", terms.job.budget_sec,
+                                         "seconds or 12:00:00; the epochs that fit are shown"))
+            ->check(positive())};
   }
 
   /// Whether predictions.csv is all that is asked for.

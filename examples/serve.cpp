@@ -11,7 +11,9 @@
 #include "cli.h"
 #include "device_file.h"
 #include "graphs_option.h"
+#include "service/run_spool.h"
 #include "service/server.h"
+#include "service/slurm_table.h"
 
 namespace perfpred::cli {
 namespace {
@@ -25,8 +27,11 @@ struct ServeOptions {
   DeviceFile device_file;
   ServerLimits limits;
   ServiceLimits service_limits;
+  SlurmTableOptions slurm;
+  std::string slurm_mode = "observe", spool, spool_model;
+  std::vector<std::string> slurm_devices;
   bool logs_requests = false;
-  CLI::Option *socket_option = nullptr, *port_option = nullptr;
+  CLI::Option *slurm_startup = nullptr, *socket_option = nullptr, *port_option = nullptr;
 
   explicit ServeOptions(Program& program) {
     program
@@ -54,6 +59,7 @@ struct ServeOptions {
     device_file.add_links_to(program);
     add_graphs_options(program);
     add_limits(program);
+    add_slurm(program);
     program.add_flag("--log-requests", logs_requests, "A line on standard error for each request");
   }
 
@@ -70,6 +76,22 @@ struct ServeOptions {
     return all;
   }
 
+  /// @throws InputError for what enforce needs, and for what is no PARTITION=DEVICE
+  [[nodiscard]] SlurmTableOptions slurm_options() const {
+    SlurmTableOptions options = slurm;
+    options.enforces = slurm_mode == "enforce";
+    if (options.enforces && slurm_startup->empty())
+      throw InputError("--slurm-mode enforce needs --slurm-startup-sec, what a job takes before its first epoch");
+    for (const std::string& pair : slurm_devices) {
+      const std::size_t equals = pair.find('=');
+      if (equals == std::string::npos || equals + 1 == pair.size())
+        throw_bad_value({{}, 0, "--slurm-device"}, pair, "PARTITION=DEVICE");
+      if (!options.devices.emplace(pair.substr(0, equals), pair.substr(equals + 1)).second)
+        throw InputError(fmt::format("--slurm-device names partition {} twice", shown(pair.substr(0, equals))));
+    }
+    return options;
+  }
+
   [[nodiscard]] std::vector<ModelFile> files() const {
     std::vector<ModelFile> files;
     for (const std::string& model : models) files.push_back(parse_model_file(model));
@@ -78,6 +100,30 @@ struct ServeOptions {
   }
 
  private:
+  void add_slurm(Program& program) {
+    CLI::Option* table = program.add_option(
+        "--slurm-table", slurm.file, "Keep this file of answers for the jobs of a Slurm cluster (integrations/slurm)");
+    program
+        .add_option("--slurm-mode", slurm_mode,
+                    "What Slurm does with them: observe writes forecasts into AdminComment; enforce sets limits, too, "
+                    "of jobs that have none")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"observe", "enforce"}))
+        ->needs(table);
+    slurm_startup = takes_seconds(program.add_option("--slurm-startup-sec", slurm.startup_sec,
+                                                     "Of jobs that do not say their own startup_sec"))
+                        ->check(not_negative())
+                        ->needs(table);
+    program
+        .add_option("--slurm-device", slurm_devices,
+                    "PARTITION=DEVICE of jobs that do not name their device; may be repeated")
+        ->allow_extra_args(false)
+        ->needs(table);
+    CLI::Option* folder =
+        program.add_option("--spool", spool, "Teach a model the runs that others drop into this folder as *.csv");
+    program.add_option("--spool-model", spool_model, "Which one; default: the first that has a file")->needs(folder);
+  }
+
   void add_limits(Program& program) {
     program.add_option("--max-connections", limits.connections, "Open at once; further ones get 503")
         ->capture_default_str()
@@ -122,6 +168,12 @@ int serve_command(int argc, char** argv) {
     if (given.logs_requests) server.log_requests();
     for (const std::string& host : given.hosts) server.add_host(host);
     const ModelWatch watch(models);
+    std::optional<SlurmTable> table;
+    std::optional<SlurmTableWatch> table_watch;
+    if (!given.slurm.file.empty()) table_watch.emplace(table.emplace(models, given.slurm_options(), say));
+    std::optional<RunSpool> spool;
+    std::optional<RunSpoolWatch> spool_watch;
+    if (!given.spool.empty()) spool_watch.emplace(spool.emplace(models, service, given.spool, given.spool_model, say));
     server.run();
   });
 }

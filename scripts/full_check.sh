@@ -23,6 +23,8 @@
 #   transcripts   runs the commands of the pages that show what programs print (with the PyTorch of PYTHON) and compares the output
 #   site          the site of the pages (mkdocs.yml) without a warning, in build/site
 #   service       perfpred-serve under load: silent clients, models that are replaced, memory; systemd's units, nginx
+#   slurm         a throw-away cluster of Slurm on this machine (as root): a sweep of 40 tasks of which a node is lost,
+#                 forecasts and limits of jobs, a report of its history; needs LibTorch
 #   page          its page in a headless Chromium (playwright and axe of PyPI in a fresh environment); pictures of its
 #                 states in build/full_check/page/pictures
 #   gpu           scripts/gpu_check.sh, on a machine with a GPU, into build/full_check/gpu
@@ -167,6 +169,12 @@ check() {
       cmake --preset core
       cmake --build --preset core --target perfpred-serve perfpred-observe perfpred_c
       "$python" scripts/service_check.py --bin build/core/bin --library build/core/lib/libperfpred.so
+      ;;
+    slurm)
+      scripts/setup.sh --slurm
+      cmake --preset release
+      cmake --build --preset release --target perfpred-collect perfpred-aggregate perfpred-serve perfpred-slurm-report
+      "$python" scripts/slurm_check.py --bin build/release/bin
       ;;
     page)
       scripts/setup.sh --core --page

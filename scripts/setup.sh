@@ -6,6 +6,7 @@
 #   scripts/setup.sh          everything
 #   scripts/setup.sh --core   without LibTorch: the core library, its programs and tests
 #   scripts/setup.sh --lint   everything, and what checks sources and makes the API reference; with --core, without LibTorch
+#   scripts/setup.sh --slurm  everything, and a cluster of Slurm with its database, for scripts/slurm_check.py; with --core as above
 #   scripts/setup.sh --page   everything, and what checks the service and its page: Chromium, nginx; with --core as above
 #   scripts/setup.sh --packages  everything, and what makes and checks Debian packages: lintian, debootstrap; with --core as above
 #
@@ -20,9 +21,11 @@ core_packages=(
   libxgboost-dev coinor-libcbc-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   gnuplot-nox
+  lua5.3 # tests of the plugin in integrations/slurm
 )
 lint_packages=(clang libclang-rt-dev clang-format clang-tidy doxygen abigail-tools) # Clang: for the sanitizers, too
 deb_packages=(debootstrap dpkg-dev file lintian)
+slurm_packages=(slurm-wlm slurm-wlm-basic-plugins slurmdbd munge mariadb-server)
 page_packages=(chromium fonts-dejavu-core nginx-light)
 torch_packages=(libturbojpeg0-dev libpng-dev libwebp-dev libarchive-dev  # pictures, and archives of CIFAR-10
   libgloo-dev) # headers that LibTorch leaves out
@@ -43,18 +46,20 @@ with_torch=yes
 with_lint=no
 with_page=no
 with_packages=no
+with_slurm=no
 for argument in "$@"; do
   case $argument in
     --core) with_torch=no ;;
     --lint) with_lint=yes ;;
     --page) with_page=yes ;;
     --packages) with_packages=yes ;;
+    --slurm) with_slurm=yes ;;
     -h | --help)
-      sed -n '3,13s/^# \{0,1\}//p' "$0"
+      sed -n '3,14s/^# \{0,1\}//p' "$0"
       exit 0
       ;;
     *)
-      echo "setup: unknown option $argument (there are --core, --lint, --page, --packages)" >&2
+      echo "setup: unknown option $argument (there are --core, --lint, --page, --packages, --slurm)" >&2
       exit 2
       ;;
   esac
@@ -209,6 +214,7 @@ install_toolkit() {
 
 cache=${PERFPRED_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/perfpred}
 install_packages "${core_packages[@]}"
+[ $with_slurm = no ] || install_packages "${slurm_packages[@]}"
 [ $with_page = no ] || install_packages "${page_packages[@]}"
 [ $with_packages = no ] || install_packages "${deb_packages[@]}"
 if [ $with_lint = yes ]; then

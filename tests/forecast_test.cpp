@@ -87,6 +87,9 @@ TEST(Forecast, TermsOutOfRangeAreRefused) {
   EXPECT_EQ(refusal([](JobTerms& terms) { terms.price_per_hour = -0.5; }), "price_per_hour -0.5 is not a number >= 0");
   EXPECT_EQ(refusal([](JobTerms& terms) { terms.budget_sec = 0; }), "budget_sec 0 is not positive");
   EXPECT_EQ(refusal([](JobTerms& terms) { terms.epochs = HUGE_VAL; }), "epochs inf is not positive");
+  EXPECT_EQ(refusal([](JobTerms& terms) { terms.evaluation = -1; }), "evaluation is negative");
+  EXPECT_EQ(refusal([](JobTerms& terms) { terms.checkpoint_sec = -1; }), "checkpoint_sec -1 is not a number >= 0");
+  EXPECT_EQ(refusal([](JobTerms& terms) { terms.checkpoint_every = 0; }), "checkpoint_every 0 is not positive");
   EXPECT_EQ(refusal([](JobTerms& terms) { terms.price_per_hour = 0; }), "");
   EXPECT_EQ(refusal([](JobTerms& terms) {
               terms.epochs = 1e9;
@@ -349,6 +352,56 @@ TEST(Forecast, QuantilesByNumberAreThoseOfTheJob) {
   EXPECT_EQ(answer.quantiles[3].total_sec, answer.total_sec.p95);
   EXPECT_EQ(answer.quantiles[3].step_sec, answer.step_sec.p95);
   EXPECT_GT(answer.quantiles[0].total_sec, terms.startup_sec);
+}
+
+/// An evaluation is a forward pass over its samples, as a request of its own answers for it; each part is added as
+/// often as it comes, and all parts are slow together.
+TEST(Forecast, AJobHasItsEvaluationsAndCheckpoints) {
+  const TimeRegressor model = TimeRegressor::standard();
+  Workload job = Workload::zoo("resnet50", 64);
+  job.device = "A100-80GB-PCIe";
+  JobTerms terms{.epochs = 7, .startup_sec = 100, .evaluation = 50'000, .checkpoint_sec = 20, .checkpoint_every = 3};
+  terms.quantiles = {0.999};
+  terms.price_per_hour = 3600;
+  const Forecast whole = forecast(model, job, terms);
+  Workload judged = job;
+  judged.phases = Phases::forward;
+  judged.train_images = 50'000;
+  const Quantiles pass = forecast(model, judged, {}).prediction.time_sec, epoch = whole.prediction.time_sec;
+  ASSERT_TRUE(whole.evaluation_sec);
+  EXPECT_DOUBLE_EQ(whole.evaluation_sec->p50, pass.p50);
+  EXPECT_DOUBLE_EQ(whole.evaluation_sec->p95, pass.p95);
+  EXPECT_GT(pass.p50, 0);
+  EXPECT_LT(pass.p50, epoch.p50 * 50'000 / 1'281'167);  // a third of the work of as many samples
+  EXPECT_DOUBLE_EQ(whole.total_sec.p50, 7 * epoch.p50 + 7 * pass.p50 + 3 * 20 + 100);  // after epochs 3, 6 and 7
+  EXPECT_DOUBLE_EQ(whole.total_sec.p05, 7 * epoch.p05 + 7 * pass.p05 + 160);
+  EXPECT_DOUBLE_EQ(whole.quantiles[0].total_sec, 7 * quantile(epoch, 0.999) + 7 * quantile(pass, 0.999) + 160);
+  EXPECT_DOUBLE_EQ(whole.price->p50, whole.total_sec.p50);
+
+  EXPECT_EQ(forecast(model, job, {.epochs = 7}).evaluation_sec, std::nullopt);
+  EXPECT_EQ(testing::refusal([&] { (void)forecast(model, judged, {.evaluation = 5}); }),
+            "evaluation is for a job that trains");
+}
+
+/// Epochs of a budget by trying them one after the other.
+TEST(Forecast, EpochsOfABudgetHaveTimeForEvaluationsAndCheckpoints) {
+  const TimeRegressor model = TimeRegressor::fit(made_up_rows());
+  const Workload job = Workload::cifar_cnn(3, 32, 128);
+  for (const double every : {0.5, 1.0, 4.0, 1e6}) {
+    JobTerms terms{.startup_sec = 5, .evaluation = 2'000, .checkpoint_sec = 3, .checkpoint_every = every};
+    for (const double budget : {1.0, 8.0, 60.0, 1234.5}) {
+      terms.budget_sec = budget;
+      const Forecast whole = forecast(model, job, terms);
+      int epochs = 0;
+      const auto takes = [&](int count) {
+        terms.epochs = count;
+        return forecast(model, job, terms).total_sec.p50;
+      };
+      while (takes(epochs + 1) <= budget) ++epochs;
+      EXPECT_EQ(whole.epochs_in_budget->p50, epochs) << every << " " << budget;
+      terms.epochs = 1;
+    }
+  }
 }
 
 TEST(Forecast, QuantilesOfTimePriceAndBudgetKeepTheirOrder) {

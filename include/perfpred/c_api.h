@@ -203,7 +203,8 @@ PERFPRED_C_API int perfpred_predict_field(const perfpred_model* model, const per
                                           const char* field, const double* values, size_t count, double* p05,
                                           double* p50, double* p95);
 /* Time, memory, price, bound and advice: the document of `perfpred-predict --json`. request: the fields of
- * perfpred_workload_create(), and the terms of the job: epochs, max_steps, startup_sec, price_per_hour, prices
+ * perfpred_workload_create(), and the terms of the job: epochs, max_steps, startup_sec, evaluation, checkpoint_sec,
+ * checkpoint_every, price_per_hour, prices
  * (prices.csv, or an object of prices per hour by device, for requests without price_per_hour; that of the device must
  * be there), budget_sec, quantiles (a list such as [0.99, 0.999]), train_tokens, lengths (of the texts of an epoch: a
  * list, a file with one a line, or "mean=600,p95=1800,max=4096"), group_by_length, reserved_by_others (bytes, or

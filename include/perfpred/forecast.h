@@ -23,8 +23,11 @@ namespace perfpred {
 
 /// Terms of a job besides its workload.
 struct JobTerms {
-  double epochs = 1;                          ///< > 0
-  double startup_sec = 0;                     ///< before the first ordinary epoch, >= 0
+  double epochs = 1;            ///< > 0
+  double startup_sec = 0;       ///< before the first ordinary epoch, >= 0
+  std::int64_t evaluation = 0;  ///< samples that the network is judged on after each epoch, >= 0
+  double checkpoint_sec = 0;    ///< to write the network to the disk once, >= 0
+  double checkpoint_every = 1;  ///< epochs from one such writing to the next, > 0; the last one is written
   std::optional<double> price_per_hour = {};  ///< of each device, >= 0
   std::optional<double> budget_sec = {};      ///< > 0
   std::int64_t reserved_by_others = 0;        ///< bytes of the device's memory that other programs hold, >= 0
@@ -80,7 +83,8 @@ struct QuantileOfJob {
 struct Forecast {
   Prediction prediction;  ///< of one epoch
   Quantiles images_per_sec;
-  Quantiles total_sec;                        ///< start-up and all epochs
+  Quantiles total_sec;                        ///< start-up, all epochs, their evaluations, all checkpoints
+  std::optional<Quantiles> evaluation_sec;    ///< of one evaluation, where the terms have one
   std::vector<QuantileOfJob> quantiles = {};  ///< that the terms ask for, in their order
   std::optional<Quantiles> price;             ///< of the total, where a price per hour is given
   std::optional<Quantiles> epochs_in_budget;  ///< whole epochs; p05 is the number for a slow run

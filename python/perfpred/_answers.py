@@ -69,7 +69,7 @@ class Answer:
     time_sec: Optional[Quantiles]
     """Seconds of an epoch; None where nobody stated its samples."""
     total_sec: Optional[Quantiles]
-    """Seconds of all epochs with the start-up; None as time_sec."""
+    """Seconds of all epochs with the start-up, evaluations and checkpoints; None as time_sec."""
     images_per_sec: Quantiles
     """Samples a second."""
     tokens_per_sec: Optional[Quantiles]
@@ -110,6 +110,8 @@ class Answer:
     """Of each of them: p95 / p05 then."""
     currency: str = ""
     """Of the price, where prices have one."""
+    evaluation_sec: Optional[Quantiles] = None
+    """Seconds of one evaluation, where the job has some."""
     epochs_in_budget: Optional[Quantiles] = None
     """Whole epochs, where a budget is given."""
     lengths: Optional[dict[str, Any]] = None

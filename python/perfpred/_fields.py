@@ -336,6 +336,12 @@ class Job(WorkloadFields, total=False):
     """Updates of the job, in place of epochs."""
     startup_sec: Span
     """Before the first epoch (default 0)."""
+    evaluation: Whole
+    """Samples that the network is judged on after each epoch (default 0)."""
+    checkpoint_sec: Span
+    """To write the network to the disk once (default 0)."""
+    checkpoint_every: float
+    """Epochs from one writing to the next (default 1)."""
     price_per_hour: float
     """Of the device."""
     budget_sec: Span
@@ -393,6 +399,9 @@ class SweepOnAll(TypedDict, total=False):
     epochs: Union[float, Iterable[float]]
     max_steps: Union[Whole, Iterable[Whole]]
     startup_sec: Union[Span, Iterable[Span]]
+    evaluation: Union[Whole, Iterable[Whole]]
+    checkpoint_sec: Union[Span, Iterable[Span]]
+    checkpoint_every: Union[float, Iterable[float]]
     price_per_hour: Union[float, Iterable[float]]
     budget_sec: Union[Span, Iterable[Span]]
     train_tokens: Union[Whole, Iterable[Whole]]

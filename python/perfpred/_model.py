@@ -258,7 +258,8 @@ class Model:
             `loss=` is a function of its output.
         fields: of the workload: device ("all": a row for each GPU), batch_size (samples a step), precision, optimizer,
             input (sizes of one sample), train_images (samples an epoch), and others of docs/formats.md. Of the job:
-            epochs, startup_sec, price_per_hour, or prices of devices ({"T4": 0.35} or a prices.csv), budget_sec (3600,
+            epochs, startup_sec, evaluation (samples, after each epoch), checkpoint_sec and checkpoint_every (epochs),
+            price_per_hour, or prices of devices ({"T4": 0.35} or a prices.csv), budget_sec (3600,
             "1:00:00" or a timedelta), quantiles ([0.99]: seconds that a step and the job take no longer than with this
             probability), train_tokens (an epoch), reserved_by_others (bytes, or "2GiB"), fit_advice (False: without
             advice and the largest batch, which take most of the time). What is left out is that of the model's rows,

@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+import unittest.mock
 import warnings
 
 import torch
@@ -242,6 +243,25 @@ class Rows(Loop):
         self.assertLessEqual(float(row["step_p50_ms"]), float(row["step_p95_ms"]))
         self.assertAlmostEqual(
             float(row["images_per_sec"]) * float(row["avg_time_sec"]), 40
+        )
+
+    def test_a_folder_gets_each_row_as_a_file_of_its_own(self):
+        spool = os.path.join(self.folder.name, "spool")
+        os.mkdir(spool)
+        with unittest.mock.patch.object(self, "path", spool):
+            rows = [self.measured(env=str(i)).row for i in range(2)]
+        names = os.listdir(spool)
+        self.assertEqual(len(names), 2)  # no hidden file stays
+        found = []
+        for name in names:
+            self.assertRegex(name, r"^[^.].*\.csv$")
+            with open(os.path.join(spool, name), newline="") as file:
+                found += csv.DictReader(file)
+        self.assertEqual({row["env"] for row in found}, {"0", "1"})
+        self.assertEqual(list(found[0]), runs_file.COLUMNS)
+        self.assertEqual(
+            {float(row["avg_time_sec"]) for row in found},
+            {row["avg_time_sec"] for row in rows},
         )
 
     def test_an_epoch_takes_its_steps(self):

@@ -118,6 +118,7 @@ nlohmann::json texts_json(const TextBatches& texts) {
 void add_asked(nlohmann::json& json, const Answer& answer) {
   if (answer.texts) json["lengths"] = texts_json(*answer.texts);
   if (!answer.forecast.quantiles.empty()) json["quantiles"] = quantiles_json(answer);
+  if (answer.forecast.evaluation_sec) json["evaluation_sec"] = to_json(*answer.forecast.evaluation_sec);
   if (answer.forecast.epochs_in_budget) json["epochs_in_budget"] = to_json(*answer.forecast.epochs_in_budget);
   if (!answer.currency.empty()) json["currency"] = answer.currency;
 }
@@ -187,6 +188,7 @@ void read_time(Forecast& job, const nlohmann::json& document) {
   job.tokens_per_sec = quantiles_of(document, "tokens_per_sec");
   if (const auto sec = quantiles_of(document, "time_sec")) job.prediction.time_sec = *sec;
   if (const auto sec = quantiles_of(document, "total_sec")) job.total_sec = *sec;
+  job.evaluation_sec = quantiles_of(document, "evaluation_sec");
   if (const std::string reason = document.at("reason").get<std::string>(); !reason.empty())
     job.prediction.reason = word_of<DomainViolation::other_cluster>(reason);
   job.prediction.provenance = word_of<Provenance::bytes>(document.at("provenance"));

@@ -42,6 +42,9 @@ void check(const JobTerms& terms) {
   };
   check_term("epochs", terms.epochs, false);
   check_term("startup_sec", terms.startup_sec, true);
+  check_term("checkpoint_sec", terms.checkpoint_sec, true);
+  check_term("checkpoint_every", terms.checkpoint_every, false);
+  if (terms.evaluation < 0) throw InputError("evaluation is negative");
   check_term("price_per_hour", terms.price_per_hour, true);
   check_term("budget_sec", terms.budget_sec, false);
   for (const double q : terms.quantiles) (void)quantile(Quantiles{1, 1, 1}, q);
@@ -107,11 +110,47 @@ void leave_to_steps(Forecast& job, const Workload& workload) {
   job.prediction.time_sec = job.total_sec = of_known_epoch(workload, job.prediction.time_sec);
 }
 
+/// Seconds of a job of so many epochs. What comes after an epoch comes after one that is broken off, too.
+double job_sec(const JobTerms& terms, double epochs, double epoch_sec, double evaluation_sec) {
+  return epoch_sec * epochs + std::ceil(epochs) * evaluation_sec +
+         std::ceil(epochs / terms.checkpoint_every) * terms.checkpoint_sec + terms.startup_sec;
+}
+
+/// Whole epochs of a job that takes no longer than the budget, 0 if it has no time for one.
+double epochs_within(const JobTerms& terms, double budget_sec, double epoch_sec, double evaluation_sec) {
+  const double each = epoch_sec + evaluation_sec;
+  double most = std::max(0.0, std::floor((budget_sec - terms.startup_sec) / each));
+  if (terms.checkpoint_sec == 0) return most;
+  double least = 0;                               // fits, as `most + 1` does not
+  for (int i = 0; i < 64 && least < most; ++i) {  // halves of a whole number
+    const double middle = least + std::ceil((most - least) / 2);
+    const bool fits = job_sec(terms, middle, epoch_sec, evaluation_sec) <= budget_sec;
+    (fits ? least : most) = fits ? middle : middle - 1;
+  }
+  return least;
+}
+
+/// Seconds of a pass over the samples that the network is judged on after an epoch.
+/// @throws InputError for a job that has no epochs of training
+Quantiles evaluation_of(const Workload& job, const JobTerms& terms, JobVariants& variants, double unstated) {
+  if (job.phases == Phases::forward) throw InputError("evaluation is for a job that trains");
+  Workload judged = job;
+  judged.phases = Phases::forward;
+  judged.train_images = terms.evaluation;
+  Estimate time = variants.estimate(judged).time;
+  time.widths.unstated = unstated;
+  return time.quantiles();
+}
+
 /// What follows from an epoch's time.
 void add_totals(Forecast& job, const Workload& workload, const JobTerms& terms) {
   const Quantiles& epoch = job.prediction.time_sec;
   job.images_per_sec = ThroughputDeriver(workload.train_images).derive(epoch);
-  job.total_sec = scaled(epoch, terms.epochs, terms.startup_sec);
+  const Quantiles judging = job.evaluation_sec.value_or(Quantiles{0, 0, 0});
+  const auto total = [&](double epoch_sec, double evaluation_sec) {
+    return job_sec(terms, terms.epochs, epoch_sec, evaluation_sec);
+  };
+  job.total_sec = {total(epoch.p05, judging.p05), total(epoch.p50, judging.p50), total(epoch.p95, judging.p95)};
   if (!std::isfinite(job.total_sec.p95)) throw InputError(fmt::format("epochs {} are too many", terms.epochs));
   if (terms.price_per_hour) {
     const std::int64_t devices = world_of(workload).placement.devices();
@@ -120,10 +159,11 @@ void add_totals(Forecast& job, const Workload& workload, const JobTerms& terms) 
       throw InputError(fmt::format("price_per_hour {} is too large", *terms.price_per_hour));
   }
   if (terms.budget_sec) {
-    const auto within = [&](double epoch_sec) {
-      return std::max(0.0, std::floor((*terms.budget_sec - terms.startup_sec) / epoch_sec));
+    const auto within = [&](double epoch_sec, double evaluation_sec) {
+      return epochs_within(terms, *terms.budget_sec, epoch_sec, evaluation_sec);
     };
-    job.epochs_in_budget = Quantiles{within(epoch.p95), within(epoch.p50), within(epoch.p05)};
+    job.epochs_in_budget =
+        Quantiles{within(epoch.p95, judging.p95), within(epoch.p50, judging.p50), within(epoch.p05, judging.p05)};
     if (!std::isfinite(job.epochs_in_budget->p95))
       throw InputError(fmt::format("budget_sec {} is too large", *terms.budget_sec));
   }
@@ -231,9 +271,11 @@ Forecast forecast(const TimeRegressor& model, const Workload& asked, const JobTe
     time.widths.unstated = unstated.half_width();
     return time.quantiles();
   });
+  if (terms.evaluation > 0) job.evaluation_sec = evaluation_of(workload, terms, variants, unstated.half_width());
   for (const double q : terms.quantiles) {
     const double epoch_sec = quantile(job.prediction.time_sec, q);
-    job.quantiles.push_back({q, quantile(job.step_sec, q), epoch_sec * terms.epochs + terms.startup_sec});
+    const double evaluation_sec = job.evaluation_sec ? quantile(*job.evaluation_sec, q) : 0;
+    job.quantiles.push_back({q, quantile(job.step_sec, q), job_sec(terms, terms.epochs, epoch_sec, evaluation_sec)});
   }
   job.breakdown = std::move(epoch.time.parts);
   job.bound = bound_of(job.breakdown, job.prediction.time_sec.p50);

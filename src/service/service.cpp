@@ -348,9 +348,14 @@ HttpResponse Service::observe(const HttpRequest& request) const {
   const TableSource table = table_of(request);
   const std::vector<Run> runs = read_runs_text(table.name, *table.text);
   if (runs.empty()) throw InputError("rows: holds no run");
-  const std::vector<RejectedRun> set_aside = models_.observe(model->file.name, runs);
-  count_outside(*model, runs, set_aside);
+  const std::vector<RejectedRun> set_aside = learn(*model, runs);
   return document(json{{"observed", runs.size() - set_aside.size()}, {"set_aside", to_json(set_aside)}});
+}
+
+std::vector<RejectedRun> Service::learn(const ServedModel& model, std::span<const Run> runs) const {
+  std::vector<RejectedRun> set_aside = models_.observe(model.file.name, runs);
+  count_outside(model, runs, set_aside);
+  return set_aside;
 }
 
 void Service::count_outside(const ServedModel& before, std::span<const Run> runs,

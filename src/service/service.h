@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "service/http.h"
 #include "service/metrics.h"
@@ -33,6 +34,10 @@ class Service {
 
   /// Throws nothing: what went wrong is a response with a status and `{"error": ...}`.
   [[nodiscard]] HttpResponse answer(const HttpRequest& request) const;
+
+  /// Teaches a model finished runs, as POST /v1/observe does, and counts those that it had predicted wrongly.
+  /// @param model  of models.all(), with a file. @returns those that it set aside. @throws as ServedModels::observe()
+  std::vector<RejectedRun> learn(const ServedModel& model, std::span<const Run> runs) const;
 
   struct Route {
     std::string_view method, path;

@@ -138,8 +138,9 @@ class AnswerText {
       add("  {:<12} an epoch would take {:.2f} x the time\n", "packed", *texts.packed_time_factor);
   }
 
-  /// All epochs and the start-up, and what was asked for by number.
+  /// The whole job, and what was asked for by number.
   void add_total() {
+    if (job_.evaluation_sec) add_quantiles("evaluation", *job_.evaluation_sec, "s");
     if (workload_.knows_epoch()) {
       add("  {:<12} {:>14}  (90 %: {} .. {})\n", "total", duration(job_.total_sec.p50), duration(job_.total_sec.p05),
           duration(job_.total_sec.p95));

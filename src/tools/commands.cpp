@@ -14,7 +14,7 @@
 namespace perfpred {
 namespace {
 
-constexpr std::array<Command, 21> command_table = {{
+constexpr std::array<Command, 22> command_table = {{
     {"predict", "ask", "Predicts time, throughput, memory and price of a training job, and what limits it."},
     {"explain", "ask", "Puts measured steps beside the expected ones, and says why they differ."},
     {"layouts", "ask", "Ranks the ways to spread a transformer's training over several devices."},
@@ -34,6 +34,7 @@ constexpr std::array<Command, 21> command_table = {{
     {"train", "learn", "Fits a regressor of epoch times on measured rows."},
     {"evaluate", "learn", "Judges a model on measured rows, or a kind of model by leaving rows out."},
     {"observe", "learn", "Corrects a model by finished runs."},
+    {"slurm-report", "learn", "Compares forecasts of a Slurm cluster's jobs with what the jobs took."},
     {"plot", "look", "Draws measurements, predictions and plans, through gnuplot, and writes a report of them."},
     {"roofline", "look", "Places measured training steps under the rooflines of their devices."},
     {"ncu", "look", "Sums up a CSV export of Nsight Compute: FLOPs, bytes, time, rates, NVTX ranges."},

@@ -37,7 +37,7 @@ struct Term : RequestField {
   bool of_epochs = false;  ///< AnswerTerms::of_epochs
 };
 
-constexpr std::array<Term, 9> job_terms = {{
+constexpr std::array<Term, 12> job_terms = {{
     {{"epochs", "number", "epochs of the job", "1"},
      [](AnswerTerms& t, std::string_view text, const ValuePlace& p) { t.job.epochs = parse_positive(text, p); },
      true},
@@ -45,6 +45,17 @@ constexpr std::array<Term, 9> job_terms = {{
      [](AnswerTerms& t, std::string_view text, const ValuePlace& p) { t.max_steps = parse_positive_integer(text, p); }},
     {{"startup_sec", "seconds", "before the first epoch", "0"},
      [](AnswerTerms& t, std::string_view text, const ValuePlace& p) { t.job.startup_sec = parse_seconds(text, p); },
+     true},
+    {{"evaluation", "integer", "samples that the network is judged on after each epoch", "0"},
+     [](AnswerTerms& t, std::string_view text, const ValuePlace& p) { t.job.evaluation = parse_integer(text, p); },
+     true},
+    {{"checkpoint_sec", "seconds", "to write the network to the disk once", "0"},
+     [](AnswerTerms& t, std::string_view text, const ValuePlace& p) { t.job.checkpoint_sec = parse_seconds(text, p); },
+     true},
+    {{"checkpoint_every", "number", "epochs from one writing to the next", "1"},
+     [](AnswerTerms& t, std::string_view text, const ValuePlace& p) {
+       t.job.checkpoint_every = parse_positive(text, p);
+     },
      true},
     {{"price_per_hour", "number", "of the device"},
      [](AnswerTerms& t, std::string_view text, const ValuePlace& p) {
@@ -171,8 +182,10 @@ void leave_tokens(AnswerTerms& terms, const nlohmann::json& request) {
   terms.train_tokens.reset();
 }
 
-/// @throws InputError for a job of epochs and of steps
+/// @throws InputError for a job of epochs and of steps, and for checkpoints that take no time
 void check_epochs(const AnswerTerms& terms, const nlohmann::json& request) {
+  if (terms.job.checkpoint_every != 1 && terms.job.checkpoint_sec == 0)
+    throw InputError("checkpoint_every needs checkpoint_sec, what one takes");
   const auto epochs = request.find("epochs");
   if (terms.max_steps && epochs != request.end() && !epochs->is_null())
     throw InputError("epochs and max_steps are both given");

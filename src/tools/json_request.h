@@ -25,7 +25,8 @@ struct AskedJob {
 
 /// A request is a JSON object: fields of a workload by the names of its key, `config` (a config.json) or `step` (a step
 /// file) in place of `network`, each a path, an object, or the file's text, which begins with `{`, and terms of the job
-/// by the names of perfpred-predict's options: epochs, max_steps, startup_sec, price_per_hour, prices (as prices_of()),
+/// by the names of perfpred-predict's options: epochs, max_steps, startup_sec, evaluation,
+/// checkpoint_sec, checkpoint_every, price_per_hour, prices (as prices_of()),
 /// budget_sec, quantiles (a number or a list), train_tokens, lengths (a list, or as TextLengths::parse()),
 /// group_by_length, reserved_by_others, and `fit_advice`, 0 to leave out the advice and the largest batch. Values are
 /// texts, numbers, true and false, and lists of sizes for `input`; null stands for a field that is not given. `id` may

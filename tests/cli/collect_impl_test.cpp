@@ -132,6 +132,69 @@ TEST_F(Collect, MeasuresLogsAndResumes) {
   EXPECT_EQ(json::parse(collect(repeated).out)["skipped"], 4);
 }
 
+/// Each part into a file of its own, which a requeued task goes on with; the table of all of them is that of the sweep.
+TEST_F(Collect, ShardsTogetherAreTheSweep) {
+  std::vector<std::string> keys;
+  for (const std::string shard : {"0/3", "1/3", "2/3"}) {
+    auto part = tiny;
+    part.insert(part.end(), {"--shard", shard});
+    const json first = json_of(collect(part));
+    const std::string file = folder_.file("runs." + shard.substr(0, 1) + "-of-3.csv");
+    for (const perfpred::Run& row : read_runs(file)) keys.push_back(row.workload.key());
+    EXPECT_EQ(first["skipped"], 0);
+    EXPECT_FALSE(fs::exists(file + ".lock"));
+    std::vector<perfpred::Run> rows = read_runs(file);
+    fs::remove(file);
+    RunRecorder again(file);
+    for (perfpred::Run& row : rows) {
+      if (row.outcome == Outcome::untrusted) row.outcome = Outcome::ok;
+      again.append(row);
+    }
+    const json second = json_of(collect(part));
+    EXPECT_EQ(second["done"], 0);
+    EXPECT_EQ(second["skipped"], first["done"]);
+  }
+  EXPECT_FALSE(fs::exists(runs()));
+  ASSERT_EQ(keys.size(), 2U);  // one shard has nothing to do
+  EXPECT_NE(keys[0], keys[1]);
+  EXPECT_TRUE(fs::exists(folder_.file("logs/0-of-3")));
+  std::vector<std::string> aggregate = {program("aggregate"), "--out", folder_.file("runs_agg.csv")};
+  for (const char* file : {"runs.0-of-3.csv", "runs.1-of-3.csv", "runs.2-of-3.csv"})
+    aggregate.insert(aggregate.end(), {"--runs", folder_.file(file)});
+  const Finished table = spawn(aggregate);
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_NE(table.err.find("2 runs, 2 rows"), std::string::npos) << table.err;
+}
+
+TEST_F(Collect, ShardsThatAreNoneAreRefused) {
+  for (const std::string shard : {"3/3", "/3", "1", "-1/3", "x/3"}) {
+    auto part = tiny;
+    part.insert(part.end(), {"--shard=" + shard});
+    testing::expect_refusal(collect(part), 2, "shard \"");
+  }
+  auto both = tiny;
+  both.insert(both.end(), {"--shard", "0/2", "--suggest", "1"});
+  testing::expect_refusal(collect(both), 2, "excludes");
+}
+
+/// Printed on any machine: nothing is measured, and no device is looked for.
+TEST_F(Collect, PrintsTheSweepForSlurm) {
+  auto words = tiny;
+  words.insert(words.end(), {"--device", "cuda", "--sbatch", "--at-once=7", "--out", "my runs.csv"});
+  words.insert(words.begin(), program("collect"));
+  const Finished script = spawn(words);
+  EXPECT_EQ(script.exit_code, 0) << script.err;
+  for (const char* part :
+       {"--array=0-1%7 ", " --requeue ", "perfpred-collect --depth 1,2 --base-filters 2 ",
+        " --device cuda --out 'my runs.csv' --shard \"$SLURM_ARRAY_TASK_ID/2\"\n", "--out 'my runs_agg.csv'\n"})
+    EXPECT_NE(script.out.find(part), std::string::npos) << part << "\n" << script.out;
+  EXPECT_EQ(script.out.find("--sbatch"), std::string::npos);
+  EXPECT_EQ(script.out.find("--at-once"), std::string::npos);
+  words.insert(words.end(), {"--shards", "1"});
+  EXPECT_NE(spawn(words).out.find("--array=0-0%7 "), std::string::npos);
+  testing::expect_refusal(collect({"--shards", "2", "--batch-size", "8"}), 2, "--sbatch");
+}
+
 TEST_F(Collect, RowsWithAnotherTagDoNotCount) {
   ASSERT_EQ(collect(tiny).exit_code, 0);
   auto tagged = tiny;

@@ -83,6 +83,9 @@ const std::vector<UselessOption> overwriting = {
      {"--model", "FOLDER/m.json", "--runs", "FOLDER/runs_agg.csv", "--out", "FOLDER/runs_agg.csv"},
      "--out would overwrite --runs"},
     {"ncu", {"FOLDER/runs_agg.csv", "--out", "FOLDER/runs_agg.csv"}, "--out would overwrite report"},
+    {"slurm-report",
+     {"--sacct", "FOLDER/runs_agg.csv", "--runs-out", "FOLDER/runs_agg.csv"},
+     "--runs-out would overwrite --sacct"},
     {"inspect", {"--step", "FOLDER/runs_agg.csv", "--ops", "FOLDER/runs_agg.csv"}, "--ops would overwrite --step"},
 };
 INSTANTIATE_TEST_SUITE_P(Overwriting, Options, ::testing::ValuesIn(overwriting));

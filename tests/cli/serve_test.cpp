@@ -418,6 +418,31 @@ TEST(ServeOptions, AreRefusedInOneLine) {
   refused({"--socket", "s", "--port", "1"}, "--port");
   refused({"--socket", "s", "--socket-mode", "0999"}, "--socket-mode");
   refused({"--max-connections", "100000000"}, "may be open");
+  refused({"--slurm-mode", "observe"}, "--slurm-table");
+  const testing::TemporaryFolder folder;
+  const std::string table = folder.file("table");
+  refused({"--port", "0", "--slurm-table", table, "--slurm-mode", "enforce"}, "needs --slurm-startup-sec");
+  refused({"--port", "0", "--slurm-table", table, "--slurm-device", "L4"}, "PARTITION=DEVICE");
+  refused({"--port", "0", "--slurm-table", table, "--slurm-device", "a=L4", "--slurm-device", "a=T4"}, "twice");
+  refused({"--port", "0", "--slurm-table", table, "--slurm-device", "a=nosuch"}, "nosuch");
+  refused({"--port", "0", "--slurm-table", "/nosuch/table"}, "/nosuch/table: cannot be written");
+  refused({"--port", "0", "--spool", folder.file("spool")}, "a spool needs --model");
+  refused({"--port", "0", "--spool-model", "lab"}, "--spool");
+}
+
+TEST_F(Serve, KeepsATableForSlurmAndLearnsFromAFolder) {
+  const std::string table = folder_.file("table"), spool = folder_.file("spool");
+  const std::string model =
+      folder_.write("lab.json", testing::slurp(PERFPRED_SOURCE_DIR "/tests/data/stored_ops.json"));
+  start({"--model", "lab=" + model, "--slurm-table", table, "--slurm-mode", "enforce", "--slurm-startup-sec", "5:00",
+         "--slurm-device", "gpu=L4", "--spool", spool});
+  const auto has = [&](const std::string& text) { return testing::slurp(table).find(text) != std::string::npos; };
+  EXPECT_TRUE(soon([&] { return has(" mode=enforce rows=0 "); }));
+  folder_.write("table.requests", "gpu network=resnet18;batch_size=8;epochs=1\n");
+  EXPECT_TRUE(soon([&] { return has("gpu network=resnet18;batch_size=8;epochs=1\tok\t"); }));
+  EXPECT_TRUE(has("other_sec=300.000;"));
+  folder_.write("spool/run.csv", "no table");
+  EXPECT_TRUE(running_->says("spool: run.csv is refused"));
 }
 
 }  // namespace

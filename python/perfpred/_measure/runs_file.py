@@ -8,8 +8,10 @@ import csv
 import fcntl
 import io
 import os
+import platform
 import stat
 import tempfile
+import time
 
 from perfpred._fields import WORKLOAD
 from perfpred._measure.errors import MeasureError
@@ -104,7 +106,9 @@ def _check_writable(path):
     if not os.path.isdir(folder):
         raise MeasureError(f"{path}: there is no folder {folder}")
     if os.path.isdir(path):
-        raise MeasureError(f"{path}: is a folder, not a file")
+        if not os.access(path, os.W_OK):
+            raise MeasureError(f"{path}: cannot be written")
+        return
     if os.path.exists(path):
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise MeasureError(f"{path}: is not a regular file")
@@ -152,7 +156,7 @@ def rename_network(path, former, name):
 
 
 def _rename_network(path, former, name):
-    while os.path.exists(path):
+    while os.path.isfile(path):
         fd = _open_locked(path)
         try:
             text = _read(fd)
@@ -179,10 +183,29 @@ def _rename_network(path, former, name):
 
 
 def append(path, row):
-    """Adds a row, a dictionary by column; what it lacks stays empty. Raises MeasureError; the file then holds what it held
-    before."""
+    """Adds a row, a dictionary by column; what it lacks stays empty. A folder gets it as a file of its own. Raises
+    MeasureError; the file then holds what it held before."""
     with _refusals_of(path):
-        _append(path, row)
+        if os.path.isdir(path):
+            _drop(path, row)
+        else:
+            _append(path, row)
+
+
+def _drop(folder, row):
+    """A file with one row, which appears whole: perfpred serve --spool reads *.csv there."""
+    name = f"{platform.node()}-{os.getpid()}-{time.time_ns()}"
+    hidden = os.path.join(folder, f".{name}.tmp")
+    line = _line([row.get(name, "") for name in COLUMNS])
+    fd = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        _write(fd, _line(COLUMNS) + line)
+        os.rename(hidden, os.path.join(folder, name + ".csv"))
+    except BaseException:
+        os.unlink(hidden)
+        raise
+    finally:
+        os.close(fd)
 
 
 def _append(path, row):

@@ -157,9 +157,10 @@ class measure:
                 if m.step():
                     break
 
-    path: runs.csv, which is made where it is missing; other programs may append to it at the same time.
+    path: runs.csv, which is made where it is missing; other programs may append to it at the same time. A folder gets the
+        row as a file of its own: that of perfpred serve --spool, which teaches it to a model.
     network: a name of perfpred's zoo (cifar_cnn with depth= and base_filters=), any other of your own, or a step file of
-        perfpred.capture ("step.json"), which is copied into graphs/ beside path. Not needed with capture.
+        perfpred.capture ("step.json"), which is copied into graphs/ beside path (in a folder that path is). Not needed with capture.
     batch_size: samples of a micro-step; default: the first size of the first tensor that the network is called with.
     device: a torch.device or its name; default: where the network's parameters are.
     train_images: samples of an epoch; default: the length of the DataLoader's data set.
@@ -275,7 +276,9 @@ class measure:
 
     def _graphs_of(self, capture):
         """Where step files are kept. Raises MeasureError for a capture that is neither a Boolean nor a path."""
-        beside = os.path.join(os.path.dirname(os.path.abspath(self.path)), "graphs")
+        path = os.path.abspath(self.path)
+        folder = path if os.path.isdir(path) else os.path.dirname(path)
+        beside = os.path.join(folder, "graphs")
         if isinstance(capture, bool) or capture is None:
             return Graphs(beside)
         if not isinstance(capture, (str, os.PathLike)) or not os.fspath(capture):

@@ -4,7 +4,7 @@
 /** Fields in front; all others of /v1/fields stand under "more". */
 const groups = [
   ["", ["batch_size", "precision", "input", "optimizer"]],
-  ["The job", ["epochs", "train_images", "train_tokens", "max_steps", "startup_sec", "budget_sec"]],
+  ["The job", ["epochs", "train_images", "train_tokens", "max_steps", "startup_sec", "evaluation", "checkpoint_sec", "checkpoint_every", "budget_sec"]],
   ["Fine-tuning", ["adapter", "weights", "checkpoint", "accumulate", "loss", "padding", "lengths"]],
   ["Several devices", ["gpus_per_node", "parallel", "cluster"]],
   ["More", null],
@@ -13,7 +13,8 @@ const apart = new Set(["network", "device", "config", "step", "price_per_hour", 
 
 const labels = {
   batch_size: "batch size", input: "input: sizes or words", train_images: "samples an epoch",
-  train_tokens: "tokens an epoch", max_steps: "updates in all", startup_sec: "start-up", budget_sec: "time budget",
+  train_tokens: "tokens an epoch", max_steps: "updates in all", startup_sec: "start-up", evaluation: "samples of an evaluation",
+  checkpoint_sec: "a checkpoint takes", checkpoint_every: "epochs between checkpoints", budget_sec: "time budget",
   gpus_per_node: "devices on each node", parallel: "layout", quantiles: "quantiles", loss: "loss of language models",
   lengths: "lengths of texts", adapter: "adapter", weights: "type of weights", optimizer_impl: "optimizer's kernels",
   reserved_by_others: "memory of other programs", group_by_length: "group by length",

@@ -50,7 +50,7 @@ function link() {
 const asValue = (text) => (/^-?\d+(\.\d+)?$/.test(text) && String(Number(text)) === text ? Number(text) : text);
 
 /** Terms that need an epoch that is known. */
-const termsOfEpochs = ["epochs", "startup_sec", "budget_sec"];
+const termsOfEpochs = ["epochs", "startup_sec", "evaluation", "checkpoint_sec", "checkpoint_every", "budget_sec"];
 
 /** Whether anybody says how many samples an epoch has: the question, or the data that image networks are trained on. */
 function knowsEpoch() {

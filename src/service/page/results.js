@@ -35,6 +35,7 @@ function chosenCard(answer, device) {
     answer.time_sec && answer.total_sec.p50 !== answer.time_sec.p50 ? fact("an epoch", answer.time_sec, seconds) : null,
     fact("a step", answer.step_sec, seconds),
     answer.tokens_per_sec ? fact("tokens a second", answer.tokens_per_sec, count) : fact("samples a second", answer.images_per_sec, count),
+    answer.evaluation_sec ? fact("an evaluation", answer.evaluation_sec, seconds) : null,
     answer.price ? fact("price", answer.price, money) : null,
     !answer.price && tokens ? fact("price of 10⁶ tokens", tokens, money) : null,
     answer.epochs_in_budget ? fact("epochs in the budget", answer.epochs_in_budget, digits) : null,
