@@ -209,13 +209,18 @@ int plan_command(int argc, char** argv) {
                   "Measured rows: a runs_agg.csv; with --time-source predicted also a table of workloads, as --configs "
                   "of perfpred-predict")
       ->required();
-  std::vector<std::string> budgets;
+  std::vector<std::string> budgets, free_from;
   program
       .add_option(
           "--budget-sec", budgets,
           "Time that the plan may take on each device: 3600, 1e4, 2:00:00, 1-12:00:00; several times for single "
           "devices: A=3600")
       ->required()
+      ->allow_extra_args(false);
+  program
+      .add_option("--free-from-sec", free_from,
+                  "No run begins before, counted from the begin of the plan as the budget: 1800, 30:00; several times "
+                  "for single devices: A=1800")
       ->allow_extra_args(false);
   program.add_option("--epochs", terms.epochs, "Epochs of each run that has none in a column epochs");
   add_value_options(program, terms);
@@ -242,7 +247,8 @@ int plan_command(int argc, char** argv) {
     enable_cbc();
 #endif
     request.catalogue = device_file.catalogue();
-    for (const std::string& budget : budgets) terms.add_budget(budget, {{}, 0, "--budget-sec"});
+    for (const std::string& budget : budgets) terms.budget.add(budget, {{}, 0, "--budget-sec"});
+    for (const std::string& sec : free_from) terms.free_from.add(sec, {{}, 0, "--free-from-sec"});
     terms.complete_request();
     if (!price_file.empty()) terms.prices = read_prices(price_file, request.catalogue);
     const bool predicted = time_source == "predicted";

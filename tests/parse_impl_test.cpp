@@ -4,8 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdint>
+#include <cstdio>
 #include <limits>
+#include <random>
 #include <string>
+
+#include "text/sbatch.h"
 
 namespace perfpred {
 namespace {
@@ -143,6 +149,45 @@ TEST(Parse, Lists) {
   for (const char* text : {"", "[", "]", "1", "[1", "1]", "[1,]", "[,1]", "[1,,2]", "[-1]", "[nan]", "[NaN]",
                            "[Infinity]", "[\"1\"]", "[[1]]", "[1 2]", "null", "[1]]"}) {
     EXPECT_THROW((void)seconds_of(text), InputError) << text;
+  }
+}
+
+TEST(Sbatch, TimesAreWholeMinutesThatHoldTheSeconds) {
+  for (const auto& [sec, text] : {std::pair(0, "0-00:01:00"),
+                                  {1, "0-00:01:00"},
+                                  {60, "0-00:01:00"},
+                                  {61, "0-00:02:00"},
+                                  {3600, "0-01:00:00"},
+                                  {86'399, "1-00:00:00"},
+                                  {90'061, "1-01:02:00"},
+                                  {8'640'000, "100-00:00:00"}}) {
+    EXPECT_EQ(slurm_time(sec), text);
+  }
+  EXPECT_EQ(slurm_time(std::numeric_limits<std::int64_t>::max()), "106751991167300-15:31:00");
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 1000; ++i) {
+    const auto sec = static_cast<std::int64_t>(random() % 10'000'000);
+    const double read = parse_seconds(slurm_time(sec), {});
+    EXPECT_GE(read, static_cast<double>(sec));
+    EXPECT_LT(read, static_cast<double>(sec) + 60);
+  }
+}
+
+/// What a POSIX shell prints for a word.
+std::string echoed(const std::string& word) {
+  std::FILE* const pipe = ::popen(("printf %s " + word).c_str(), "r");
+  std::string text;
+  std::array<char, 256> buffer{};
+  for (std::size_t n; (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) text.append(buffer.data(), n);
+  EXPECT_EQ(::pclose(pipe), 0);
+  return text;
+}
+
+TEST(Sbatch, WordsReachTheProgramAsTheyAre) {
+  EXPECT_EQ(shell_word("run-1_a.b"), "run-1_a.b");
+  for (const char* text : {"plain", "",   " ", "it's", "''", "a b",   "$HOME", "`id`",  "$(id)",    "a;b",     "a\nb",
+                           "\\",    "\"", "*", "~",    "#1", "T4 #2", "!x",    "{a,b}", "\xC3\xA4", "a&b|c>d", "-n"}) {
+    EXPECT_EQ(echoed(shell_word(text)), text);
   }
 }
 

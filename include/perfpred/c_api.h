@@ -285,12 +285,13 @@ PERFPRED_C_API void perfpred_samples_free(perfpred_samples* samples);
 PERFPRED_C_API int perfpred_aggregate(const char* options, char* buffer, size_t capacity, size_t* needed);
 
 /* options: {"runs_agg": file, "budget_sec": 3600, "epochs": 50} and, of the options of perfpred-plan, min_acc, value,
- * objective, confidence, startup_sec, gpus, devices (a list of names), ignore_memory, price_per_hour or prices
- * (prices.csv, or an object of prices per hour by device), time_limit_sec, pareto, out, device_file. Without a file:
- * "rows" in place of runs_agg, the text of the table or its columns, {"network": ["resnet50", ...], "count": [3, ...]}.
- * budget_sec may be an object of budgets by device. epochs may be missing where the table has such a column. model:
- * NULL for the measured times of the rows; else the times are its predictions, its catalogue stands for device_file,
- * and the table may be one of workloads without measured columns, with acc_mean where accuracy is the value. */
+ * objective, confidence, startup_sec, free_from_sec, gpus, devices (a list of names), ignore_memory, price_per_hour or
+ * prices (prices.csv, or an object of prices per hour by device), time_limit_sec, pareto, out, device_file. Without a
+ * file: "rows" in place of runs_agg, the text of the table or its columns, {"network": ["resnet50", ...], "count": [3,
+ * ...]}. budget_sec and free_from_sec may be objects of seconds by device. epochs may be missing where the table has
+ * such a column. model: NULL for the measured times of the rows; else the times are its predictions, its catalogue
+ * stands for device_file, and the table may be one of workloads without measured columns, with acc_mean where accuracy
+ * is the value. */
 PERFPRED_C_API int perfpred_plan_create(const char* options, const perfpred_model* model, perfpred_plan** out);
 /* The document of `perfpred-plan --json`. */
 PERFPRED_C_API int perfpred_plan_text(const perfpred_plan* plan, char* buffer, size_t capacity, size_t* needed);

@@ -27,7 +27,8 @@ struct PlanDevice {
   /// A name or an alias: runs of other devices may go there. Empty: a run stays on the kind of device that its row has;
   /// several of these are called gpu0, gpu1, ...
   std::string name = {};
-  std::int64_t budget_sec = 0;  ///< >= 0
+  std::int64_t budget_sec = 0;     ///< >= 0; from the begin of the plan, by when the last run ends
+  std::int64_t free_from_sec = 0;  ///< >= 0; no run begins before it
 };
 
 struct PlanRequest {
@@ -51,6 +52,9 @@ struct QueuedJob {
   std::string id = {};                      ///< its user's name for it
   std::optional<std::int64_t> epochs = {};  ///< of this run, >= 1; empty: the request's
   std::optional<double> value = {};         ///< >= 0, for PlanValue::own; jobs without are left out
+  /// Seconds from the begin of the plan, >= 0: the run begins not before, and ends not after. With a confidence above
+  /// 0.5, or a cover as objective, they are refused.
+  std::optional<std::int64_t> earliest_sec = {}, deadline_sec = {};
 };
 
 /// A run in the schedule.
@@ -63,7 +67,8 @@ struct PlannedRun {
   std::string device;            ///< two devices of one name are told apart by the index
   std::size_t device_index = 0;  ///< into PlanRequest::devices
   std::int64_t start_sec = 0;
-  std::optional<MemoryVerdict> verdict = {};       ///< of a predicted time; empty if it is not known
+  std::optional<std::int64_t> earliest_sec = {}, deadline_sec = {};  ///< of its job
+  std::optional<MemoryVerdict> verdict = {};                         ///< of a predicted time; empty if it is not known
   DomainViolation reason = DomainViolation::none;  ///< why a predicted time is outside the model's domain
   std::optional<Provenance> provenance = {};       ///< of a predicted time
   /// Of a run that is not in the plan: how much less the best plan that contains it is worth, >= 0; an upper bound for
@@ -123,8 +128,12 @@ struct RunPlan {
                                              const TimeRegressor& model);
 
 /// The same of a queue: equal rows are as many jobs. Rows that differ in the device only, and in its threads, are one
-/// job if they have the same id, epochs and value.
-/// @throws as plan_runs(); InputError if a job's epochs or value is out of range
+/// job if they have the same id, epochs, value, earliest time and deadline. Of one device whose jobs are sorted by
+/// earliest time when they are sorted by deadline, the plan is exact; else it is a plan and an upper bound, proved
+/// where they are few.
+/// @throws as plan_runs(); InputError if a job's epochs, value or times are out of range, or if a job has a time and
+/// the
+///         request a confidence or a cover
 [[nodiscard]] PERFPRED_API RunPlan plan_jobs(std::span<const QueuedJob> jobs, const PlanRequest& request);
 [[nodiscard]] PERFPRED_API RunPlan plan_jobs(std::span<const QueuedJob> jobs, const PlanRequest& request,
                                              const TimeRegressor& model);

@@ -863,11 +863,11 @@ def plan(
     """The most valuable runs within a time budget.
 
     runs_agg: the candidates: measured rows (a runs_agg.csv), or with a model any workloads, with a column acc_mean where
-        accuracy is the value; a file, a DataFrame, or a list of dictionaries. Columns id, count, epochs and value make
-        them a queue of jobs, in which equal ones stay. budget_sec: seconds of each device, a text like "12:00:00", a
+        accuracy is the value; a file, a DataFrame, or a list of dictionaries. Columns id, count, epochs, value,
+        earliest_sec and deadline_sec make them a queue of jobs, in which equal ones stay. budget_sec: seconds of each device, a text like "12:00:00", a
         timedelta, or a dictionary of these by device. epochs: of each run without a column epochs. model: predicts the
         times; default: the measured ones. options: min_acc, value ("acc", "thr" or "value"), objective ("sum", "best", "cover-depth",
-        "cover-architecture"), confidence, startup_sec, gpus, devices (names), ignore_memory (plans also what a device's
+        "cover-architecture"), confidence, startup_sec, free_from_sec (when a device is free, as budget_sec), gpus, devices (names), ignore_memory (plans also what a device's
         memory does not hold), price_per_hour or prices (of devices, as those of predict()), time_limit_sec, pareto, out
         (a file), device_file.
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What may be asked beside the fields of a workload, for those who check types."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Callable, Literal, TypedDict, Union
 
 from perfpred._fields import Prices, Span, Whole
@@ -22,6 +22,7 @@ class PlanOptions(TypedDict, total=False):
     objective: Literal["sum", "best", "cover-depth", "cover-architecture"]
     confidence: float
     startup_sec: Span
+    free_from_sec: Union[Span, Mapping[str, Span]]
     gpus: Whole
     devices: Iterable[str]
     price_per_hour: float

@@ -26,6 +26,7 @@ void check(const PlanRequest& request, bool has_model) {
   if (request.devices.empty()) throw InputError("a plan needs a device");
   for (const PlanDevice& device : request.devices) {
     if (device.budget_sec < 0) throw InputError(fmt::format("budget {} s is negative", device.budget_sec));
+    if (device.free_from_sec < 0) throw InputError(fmt::format("free_from_sec {} is negative", device.free_from_sec));
     if (device.name.empty() != request.devices.front().name.empty()) {
       throw InputError("some devices of a plan have no name");
     }
@@ -51,6 +52,24 @@ void check(const QueuedJob& job) {
   if (job.value && (!(*job.value >= 0) || std::isinf(*job.value))) {
     throw InputError(fmt::format("{}: value {} is not a number >= 0", key, *job.value));
   }
+  for (const auto& [name, sec] : {std::pair("earliest_sec", job.earliest_sec), {"deadline_sec", job.deadline_sec}}) {
+    if (sec && *sec < 0) throw InputError(fmt::format("{}: {} {} is negative", key, name, *sec));
+  }
+  if (job.earliest_sec && job.deadline_sec && *job.deadline_sec < *job.earliest_sec) {
+    throw InputError(
+        fmt::format("{}: deadline_sec {} is before earliest_sec {}", key, *job.deadline_sec, *job.earliest_sec));
+  }
+}
+
+/// What is not planned by earliest times and deadlines.
+void check_dates(std::span<const QueuedJob> jobs, const PlanRequest& request) {
+  const bool any =
+      std::any_of(jobs.begin(), jobs.end(), [](const QueuedJob& job) { return job.earliest_sec || job.deadline_sec; });
+  if (!any) return;
+  if (request.confidence > 0.5)
+    throw InputError("earliest_sec and deadline_sec are planned by median times; leave the confidence at 0.5");
+  if (request.objective == PlanObjective::cover_depth || request.objective == PlanObjective::cover_architecture)
+    throw InputError("earliest_sec and deadline_sec are not planned with a cover; the objective is sum or best");
 }
 
 std::set<std::string> devices_of(std::span<const AggregateRow> rows) {
@@ -258,6 +277,8 @@ class ProblemBuilder {
       throw InputError(fmt::format("{}: {} s an epoch is not a positive number", workload.key(), sec));
     }
     run.id = job.id;
+    run.earliest_sec = job.earliest_sec;
+    run.deadline_sec = job.deadline_sec;
     run.epochs = job.epochs.value_or(request_.epochs);
     run.cost_sec = whole_seconds(sec * static_cast<double>(run.epochs) + request_.startup_sec);
     const bool by_accuracy = request_.value == PlanValue::accuracy;
@@ -322,7 +343,8 @@ class ProblemBuilder {
       anywhere.device.clear();
       anywhere.threads.reset();
       const std::string terms =
-          fmt::format("\n{}\n{}\n{}", job.epochs.value_or(request_.epochs), job.value.value_or(-1), job.id);
+          fmt::format("\n{}\n{}\n{}\n{}\n{}", job.epochs.value_or(request_.epochs), job.value.value_or(-1),
+                      job.earliest_sec.value_or(-1), job.deadline_sec.value_or(-1), job.id);
       Alike& alike = alike_[anywhere.key() + terms];
       std::size_t at =
           pools_ ? 0 : alike.jobs[std::string(job.row.workload.device)]++;  // the rows of one device are different jobs
@@ -368,6 +390,7 @@ std::int64_t whole_seconds(double seconds) {
 PlanProblem to_problem(std::span<const QueuedJob> jobs, bool pools, const PlanRequest& request,
                        const TimeRegressor* model) {
   check(request, model != nullptr);
+  check_dates(jobs, request);
   return ProblemBuilder(jobs, pools, request, model).build();
 }
 

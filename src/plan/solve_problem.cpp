@@ -10,6 +10,7 @@
 
 #include "plan/assignment.h"
 #include "plan/chance.h"
+#include "plan/dated.h"
 #include "plan/limits.h"
 #include "plan/plan_problem.h"
 #include "statistics/confidence.h"
@@ -21,7 +22,9 @@ AssignmentProblem to_assignment_problem(std::span<const PlanCandidate> candidate
   const bool covers_depth = request.objective == PlanObjective::cover_depth;
   const bool covers = covers_depth || request.objective == PlanObjective::cover_architecture;
   AssignmentProblem problem;
-  for (const PlanDevice& device : request.devices) problem.budgets.push_back(device.budget_sec);
+  for (const PlanDevice& device : request.devices) {
+    problem.budgets.push_back(std::max<std::int64_t>(0, device.budget_sec - device.free_from_sec));
+  }
   problem.group.resize(candidates.size());
   problem.jobs.reserve(candidates.size());
   std::map<std::pair<int, std::optional<int>>, std::size_t> groups;
@@ -41,6 +44,23 @@ AssignmentProblem to_assignment_problem(std::span<const PlanCandidate> candidate
     throw InputError("no candidate has a depth: there is nothing to cover");
   }
   return problem;
+}
+
+/// From where each device is free, as the budgets. Empty if no job has an earliest time or a deadline.
+JobWindows to_windows(std::span<const PlanCandidate> candidates, const PlanRequest& request) {
+  JobWindows windows;
+  bool any = false;
+  for (const PlanCandidate& candidate : candidates) {
+    std::vector<TimeWindow>& job = windows.emplace_back(candidate.size());
+    for (std::size_t d = 0; d < candidate.size(); ++d) {
+      if (!candidate[d]) continue;
+      const std::int64_t from = request.devices[d].free_from_sec;
+      job[d].earliest = std::max<std::int64_t>(0, candidate[d]->earliest_sec.value_or(0) - from);
+      if (candidate[d]->deadline_sec) job[d].deadline = std::max<std::int64_t>(0, *candidate[d]->deadline_sec - from);
+      any = any || job[d].earliest > 0 || candidate[d]->deadline_sec;
+    }
+  }
+  return any ? windows : JobWindows();
 }
 
 /// The jobs outside a plan that may enter it, by falling value per cost on the best device, or by value where a plan is
@@ -63,9 +83,12 @@ std::vector<std::size_t> jobs_outside(const AssignmentProblem& problem, const As
   return jobs;
 }
 
-/// What a job takes where it takes the longest, summed.
-std::int64_t cost_of_all(std::span<const PlanJob> jobs) {
+/// What a job takes where it takes the longest, summed, after the last one may begin.
+std::int64_t cost_of_all(std::span<const PlanJob> jobs, const JobWindows& windows) {
   std::int64_t total = 0;
+  for (const std::vector<TimeWindow>& job : windows) {
+    for (const TimeWindow& window : job) total = std::max(total, window.earliest);
+  }
   for (const PlanJob& job : jobs) {
     std::int64_t cost = 0;
     for (const auto& item : job) cost = std::max(cost, item ? item->cost : 0);
@@ -91,7 +114,8 @@ class ProblemSolver {
         times_(given.times),
         safely_(request_.confidence > 0.5),
         limits_(request_.limits),
-        problem_(to_assignment_problem(candidates_, request_)) {
+        problem_(to_assignment_problem(candidates_, request_)),
+        windows_(to_windows(candidates_, request_)) {
     // Boole's inequality: each device fails with its share of the probability at most, whatever their errors have in
     // common.
     if (safely_) {
@@ -116,16 +140,7 @@ class ProblemSolver {
     plan.status = best.status;
     plan.value = best.value;
     plan.upper_bound = best.upper_bound;
-    for (std::size_t d = 0; d < request_.devices.size(); ++d) {
-      std::int64_t start = 0;
-      for (std::size_t j = 0; j < candidates_.size(); ++j) {
-        if (best.device[j] != d) continue;
-        plan.runs.push_back(*candidates_[j][d]);
-        plan.runs.back().start_sec = start;
-        start += plan.runs.back().cost_sec;
-      }
-      plan.cost_sec += start;
-    }
+    for (std::size_t d = 0; d < request_.devices.size(); ++d) add_runs(d, best.device, plan);
     // Without a proof of optimality, differences between plans would be noise of the heuristic.
     if (plan.status == PlanStatus::optimal) {
       plan.missed = missed_runs(best);
@@ -135,6 +150,23 @@ class ProblemSolver {
   }
 
  private:
+  /// One after another in the order of the candidates, or where they have times in an order that keeps those.
+  void add_runs(std::size_t d, const JobDevices& device, RunPlan& plan) const {
+    std::vector<StartedJob> starts;
+    std::int64_t start = 0;
+    for (std::size_t j = 0; j < candidates_.size() && windows_.empty(); ++j) {
+      if (device[j] != d) continue;
+      starts.push_back({j, start});
+      start += candidates_[j][d]->cost_sec;
+    }
+    if (!windows_.empty()) starts = sequence(jobs_on(problem_, windows_, device, d), sequence_nodes).starts;
+    for (const StartedJob& one : starts) {
+      PlannedRun& run = plan.runs.emplace_back(*candidates_[one.job][d]);
+      run.start_sec = request_.devices[d].free_from_sec + one.start;
+      plan.cost_sec += run.cost_sec;
+    }
+  }
+
   /// Log-normal times on a device. A run counts at least with its whole seconds, so that the costs in the schedule keep
   /// the budget too.
   [[nodiscard]] ChanceTimes to_chance_times(std::size_t device, double z) const {
@@ -163,27 +195,38 @@ class ProblemSolver {
 
   [[nodiscard]] bool fits(std::size_t job, std::size_t device, std::int64_t budget) const {
     const PlanItem& item = *problem_.jobs[job][device];
+    if (!windows_.empty()) {
+      const TimeWindow& window = windows_[job][device];
+      return TimeWindow{window.earliest, std::min(budget, window.deadline)}.holds(item.cost);
+    }
     if (!safely_) return item.cost <= budget;
     const ChanceTimes& times = chance_times_[chance_times_.size() == 1 ? 0 : device];
     const auto i = static_cast<Eigen::Index>(job);
     return times.needed(times.fixed[i], times.mean[i], times.covariance(i, i)) <= static_cast<double>(budget);
   }
 
-  /// The run of the highest value; the cheapest of several.
+  /// When a job alone ends.
+  [[nodiscard]] std::int64_t end_of(std::size_t job, std::size_t device) const {
+    const std::int64_t begin =
+        request_.devices[device].free_from_sec + (windows_.empty() ? 0 : windows_[job][device].earliest);
+    return saturated_sum(begin, problem_.jobs[job][device]->cost);
+  }
+
+  /// The run of the highest value; the first to end of several.
   [[nodiscard]] Assignment best_run(const AssignmentProblem& problem) const {
     Assignment best;
     best.device.resize(problem.jobs.size());
     best.status = PlanStatus::optimal;
     std::optional<std::pair<std::size_t, std::size_t>> place;
-    std::int64_t cost = 0;
+    std::int64_t end = 0;
     for (std::size_t j = 0; j < problem.jobs.size(); ++j) {
       for (std::size_t d = 0; d < problem.budgets.size(); ++d) {
         const auto& item = problem.jobs[j][d];
         if (!item || !(item->value > 0) || !fits(j, d, problem.budgets[d])) continue;
-        if (place && (item->value < best.value || (item->value == best.value && item->cost >= cost))) continue;
+        if (place && (item->value < best.value || (item->value == best.value && end_of(j, d) >= end))) continue;
         place = {j, d};
         best.value = item->value;
-        cost = item->cost;
+        end = end_of(j, d);
       }
     }
     if (place) best.device[place->first] = place->second;
@@ -195,6 +238,7 @@ class ProblemSolver {
   /// @param problem  the request's, or with other budgets, with groups or without some jobs
   [[nodiscard]] Assignment assigned(const AssignmentProblem& problem, const PlanEffort& effort) const {
     if (request_.objective == PlanObjective::best) return best_run(problem);
+    if (!windows_.empty()) return assign_dated(problem, windows_, limits_, effort);
     if (!safely_) return assign(problem, limits_, effort);
     return assign_chance(problem, chance_times_, limits_, problem.budgets.size() == 1 ? effort.nodes : brief.nodes);
   }
@@ -239,7 +283,7 @@ class ProblemSolver {
     const auto [smallest, largest] = std::minmax_element(problem_.budgets.begin(), problem_.budgets.end());
     const std::int64_t first_run = cheapest(problem_.jobs);
     if (first_run == max_cost) return values;
-    const std::int64_t enough = safely_ ? max_cost : cost_of_all(problem_.jobs);
+    const std::int64_t enough = safely_ ? max_cost : cost_of_all(problem_.jobs, windows_);
     if (*smallest >= enough) return values;
     const std::int64_t max_extra = std::min(enough - *smallest, max_cost - *largest);
     const auto base = static_cast<double>(std::max(*largest, first_run));
@@ -281,6 +325,7 @@ class ProblemSolver {
   bool safely_;
   Limits limits_;
   AssignmentProblem problem_;
+  JobWindows windows_;  // empty: no job has an earliest time or a deadline
   std::vector<ChanceTimes> chance_times_;
 };
 

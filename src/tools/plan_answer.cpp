@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "aggregate/figures.h"
 #include "aggregate/usable_rows.h"
@@ -24,23 +25,26 @@ using nlohmann::json;
 json to_json(const PlannedRun& run, const RunPlan& plan, const PlanTerms& terms) {
   json fields = json::object();
   for (const std::string& field : plan.fields) fields[field] = field_text(run.workload, field);
-  return {{"key", run.workload.key()},
-          {"id", run.id.empty() ? json() : json(run.id)},
-          {"depth", or_null(run.workload.depth())},
-          {"base_filters", or_null(run.workload.base_filters())},
-          {"batch_size", run.workload.batch_size},
-          {"cost_sec", run.cost_sec},
-          {"value", run.value},
-          {"device", run.device},
-          {"device_index", run.device_index},
-          {"start_sec", run.start_sec},
-          {"end_sec", run.start_sec + run.cost_sec},
-          {"verdict", run.verdict ? json(to_string(*run.verdict)) : json()},
-          {"in_domain", run.reason == DomainViolation::none},
-          {"reason", to_string(run.reason)},
-          {"provenance", run.provenance ? json(to_string(*run.provenance)) : json()},
-          {"fields", std::move(fields)},
-          {"price", or_null(terms.price(run))}};
+  json row = {{"key", run.workload.key()},
+              {"id", run.id.empty() ? json() : json(run.id)},
+              {"depth", or_null(run.workload.depth())},
+              {"base_filters", or_null(run.workload.base_filters())},
+              {"batch_size", run.workload.batch_size},
+              {"cost_sec", run.cost_sec},
+              {"value", run.value},
+              {"device", run.device},
+              {"device_index", run.device_index},
+              {"start_sec", run.start_sec},
+              {"end_sec", run.start_sec + run.cost_sec},
+              {"verdict", run.verdict ? json(to_string(*run.verdict)) : json()},
+              {"in_domain", run.reason == DomainViolation::none},
+              {"reason", to_string(run.reason)},
+              {"provenance", run.provenance ? json(to_string(*run.provenance)) : json()},
+              {"fields", std::move(fields)},
+              {"price", or_null(terms.price(run))}};
+  if (run.earliest_sec) row["earliest_sec"] = *run.earliest_sec;
+  if (run.deadline_sec) row["deadline_sec"] = *run.deadline_sec;
+  return row;
 }
 
 /// Of a run that is not in the plan, and starts nowhere.
@@ -90,56 +94,74 @@ void set_devices(PlanTerms& terms, const json& names) {
   for (const json& name : names) terms.devices.push_back(name.get<std::string>());
 }
 
-void set_budgets(PlanTerms& terms, const json& value) {
-  const ValuePlace place{{}, 0, "budget_sec"};
+/// The least whole number that is no smaller.
+std::int64_t whole_up(double sec) {
+  constexpr double too_long = 9.2e18;
+  return sec >= too_long ? std::numeric_limits<std::int64_t>::max() : static_cast<std::int64_t>(std::ceil(sec));
+}
+
+void set_seconds(DeviceSeconds& seconds, const std::string& name, const json& value) {
+  const ValuePlace place{{}, 0, name};
   if (!value.is_object()) {
-    terms.given_sec = parse_seconds(option_text("budget_sec", value), place);
+    seconds.others = parse_seconds(option_text(name, value), place);
     return;
   }
-  for (const auto& [device, budget] : value.items()) {
-    terms.device_sec.emplace_back(device, parse_seconds(option_text("budget_sec", budget), place));
+  for (const auto& [device, sec] : value.items()) {
+    seconds.single.emplace_back(device, parse_seconds(option_text(name, sec), place));
   }
 }
 
-/// A budget may be called by the name that was asked for, by its number where there are two, or by an alias.
-bool names_device(const std::string& budget, const PlanTerms& terms, std::size_t device, bool numbered) {
-  if (terms.devices.empty()) return !numbered && budget == "gpu" + std::to_string(device);
+/// A time may be called by the device's name that was asked for, by its number where there are two, or by an alias.
+bool names_device(const std::string& said, const PlanTerms& terms, std::size_t device, bool numbered) {
+  if (terms.devices.empty()) return !numbered && said == "gpu" + std::to_string(device);
   const std::string& name = terms.devices[device];
   const auto number =
       1 + std::count(terms.devices.begin(), terms.devices.begin() + static_cast<std::ptrdiff_t>(device), name);
-  if (numbered) return budget == fmt::format("{} #{}", name, number);
-  if (budget == name) return true;
-  const auto meant = terms.request.catalogue.candidates(budget);
+  if (numbered) return said == fmt::format("{} #{}", name, number);
+  if (said == name) return true;
+  const auto meant = terms.request.catalogue.candidates(said);
   return !meant.empty() && meant == terms.request.catalogue.candidates(name);
 }
 
-void set_device_budgets(PlanTerms& terms) {
+/// The seconds of each device of the plan.
+/// @throws InputError if a name is not in the plan, or a device has two
+std::vector<std::optional<double>> by_device(const DeviceSeconds& seconds, std::string_view what,
+                                             const PlanTerms& terms) {
   const std::size_t n = terms.request.devices.size();
-  std::vector<bool> own(n), used(terms.device_sec.size());
+  std::vector<std::optional<double>> own(n);
+  std::vector<bool> used(seconds.single.size());
   for (const bool numbered : {true, false}) {  // `A #1` comes before `A`
-    std::vector<bool> now(n);
+    std::vector<std::optional<double>> now(n);
     for (std::size_t i = 0; i < used.size(); ++i) {
-      const auto& [name, sec] = terms.device_sec[i];
+      const auto& [name, sec] = seconds.single[i];
       for (std::size_t d = 0; d < n; ++d) {
         if (!names_device(name, terms, d, numbered)) continue;
         used[i] = true;
-        if (now[d]) throw InputError(fmt::format("budget_sec of \"{}\" is given twice", shown(name)));
-        if (own[d]) continue;
-        terms.request.devices[d].budget_sec = static_cast<std::int64_t>(sec);
-        now[d] = true;
+        if (now[d]) throw InputError(fmt::format("{} of \"{}\" is given twice", what, shown(name)));
+        if (!own[d]) now[d] = sec;
       }
     }
-    for (std::size_t d = 0; d < n; ++d) own[d] = own[d] || now[d];
+    for (std::size_t d = 0; d < n; ++d) own[d] = own[d] ? own[d] : now[d];
   }
   for (std::size_t i = 0; i < used.size(); ++i) {
-    if (!used[i])
-      throw InputError(
-          fmt::format("budget_sec of \"{}\": the plan has no such device", shown(terms.device_sec[i].first)));
+    if (!used[i]) {
+      throw InputError(fmt::format("{} of \"{}\": the plan has no such device", what, shown(seconds.single[i].first)));
+    }
   }
-  for (std::size_t d = 0; d < n && !terms.given_sec; ++d) {
-    if (own[d]) continue;
-    throw InputError(fmt::format("budget_sec of {} is missing",
-                                 terms.devices.empty() ? "gpu" + std::to_string(d) : terms.devices[d]));
+  for (auto& one : own) one = one ? one : seconds.others;
+  return own;
+}
+
+void set_device_seconds(PlanTerms& terms) {
+  const auto budget = by_device(terms.budget, "budget_sec", terms);
+  const auto free_from = by_device(terms.free_from, "free_from_sec", terms);
+  for (std::size_t d = 0; d < budget.size(); ++d) {
+    if (!budget[d]) {
+      throw InputError(fmt::format("budget_sec of {} is missing",
+                                   terms.devices.empty() ? "gpu" + std::to_string(d) : terms.devices[d]));
+    }
+    terms.request.devices[d].budget_sec = static_cast<std::int64_t>(*budget[d]);
+    terms.request.devices[d].free_from_sec = whole_up(free_from[d].value_or(0));
   }
 }
 
@@ -152,21 +174,27 @@ json budget_json(const RunPlan& plan, const PlanTerms& terms, std::int64_t more)
   return budgets;
 }
 
+/// Of each device, in their order.
+json free_from_json(const PlanTerms& terms) {
+  json all = json::array();
+  for (const PlanDevice& device : terms.request.devices) all.push_back(device.free_from_sec);
+  return all;
+}
+
 }  // namespace
 
-void PlanTerms::add_budget(std::string_view text, const ValuePlace& place) {
+void DeviceSeconds::add(std::string_view text, const ValuePlace& place) {
   const std::size_t sign = text.rfind('=');
-  const std::string name(text.substr(0, sign == std::string_view::npos ? 0 : sign));
+  const std::string device(text.substr(0, sign == std::string_view::npos ? 0 : sign));
   const double sec = parse_seconds(sign == std::string_view::npos ? text : text.substr(sign + 1), place);
-  const bool again =
-      std::any_of(device_sec.begin(), device_sec.end(), [&](const auto& one) { return one.first == name; });
-  if (again || (name.empty() && given_sec)) {
-    throw InputError(fmt::format("{} is given twice{}{}", place.name, name.empty() ? "" : " for ", name));
+  const bool again = std::any_of(single.begin(), single.end(), [&](const auto& one) { return one.first == device; });
+  if (again || (device.empty() && others)) {
+    throw InputError(fmt::format("{} is given twice{}{}", place.name, device.empty() ? "" : " for ", device));
   }
   if (sign == std::string_view::npos) {
-    given_sec = sec;
+    others = sec;
   } else {
-    device_sec.emplace_back(name, sec);
+    single.emplace_back(device, sec);
   }
 }
 
@@ -190,16 +218,15 @@ std::optional<std::int64_t> PlanTerms::budget_sec() const {
 void PlanTerms::complete_request() {
   if (!value_of.empty() && value_of != "acc" && value_of != "thr" && value_of != "value")
     throw_bad_value({{}, 0, "value"}, value_of, "acc, thr or value");
-  if (!given_sec && device_sec.empty()) throw InputError("budget_sec is missing");
+  if (budget.empty()) throw InputError("budget_sec is missing");
   const auto* known = std::find_if(plan_objectives.begin(), plan_objectives.end(),
                                    [&](const auto& one) { return one.first == objective; });
   if (known == plan_objectives.end())
     throw_bad_value({{}, 0, "objective"}, objective, "sum, best, cover-depth or cover-architecture");
   request.objective = known->second;
-  request.devices.assign(devices.empty() ? gpus : devices.size(),
-                         {"", static_cast<std::int64_t>(given_sec.value_or(0))});
+  request.devices.assign(devices.empty() ? gpus : devices.size(), PlanDevice());
   for (std::size_t d = 0; d < devices.size(); ++d) request.devices[d].name = devices[d];
-  set_device_budgets(*this);
+  set_device_seconds(*this);
 }
 
 std::optional<double> PlanTerms::price(const PlannedRun& run) const {
@@ -234,7 +261,9 @@ PlanTerms read_plan_terms(const json& options, std::span<const std::string_view>
     const auto* known =
         std::find_if(plan_options.begin(), plan_options.end(), [&](const Option& one) { return one.name == name; });
     if (name == "budget_sec") {
-      set_budgets(terms, value);
+      set_seconds(terms.budget, name, value);
+    } else if (name == "free_from_sec") {
+      set_seconds(terms.free_from, name, value);
     } else if (name == "devices") {
       set_devices(terms, value);
     } else if (name == "gpus") {
@@ -259,30 +288,34 @@ class QueueColumns {
       : id_(csv.optional("id")),
         count_(csv.optional("count")),
         epochs_(csv.optional("epochs")),
-        value_(csv.optional("value")) {
-    for (const char* later : {"earliest_sec", "deadline_sec"}) {
-      if (csv.optional(later).index)
-        throw InputError(fmt::format("{}: the column {} is not taken yet; a plan starts at 0 and ends with its budget",
-                                     csv.path(), later));
-    }
-  }
+        value_(csv.optional("value")),
+        earliest_(csv.optional("earliest_sec")),
+        deadline_(csv.optional("deadline_sec")) {}
 
-  [[nodiscard]] bool any() const { return id_.index || count_.index || epochs_.index || value_.index; }
+  [[nodiscard]] bool any() const {
+    return id_.index || count_.index || epochs_.index || value_.index || earliest_.index || deadline_.index;
+  }
   [[nodiscard]] bool has_values() const { return value_.index.has_value(); }
 
   /// Adds the job of the row, as often as it is counted.
   void add(const CsvReader& csv, AggregateRow row, std::vector<QueuedJob>& jobs) const {
     constexpr std::int64_t most = 10'000;
-    QueuedJob job{std::move(row), std::string(csv.text(id_)), {}, {}};
+    QueuedJob job{std::move(row), std::string(csv.text(id_)), {}, {}, {}, {}};
     if (!csv.text(epochs_).empty()) job.epochs = csv.positive_integer(epochs_);
     if (!csv.text(value_).empty()) job.value = parse_non_negative(csv.text(value_), csv.place("value"));
+    if (const auto text = csv.text(earliest_); !text.empty()) {
+      job.earliest_sec = whole_up(parse_seconds(text, csv.place("earliest_sec")));
+    }
+    if (const auto text = csv.text(deadline_); !text.empty()) {
+      job.deadline_sec = static_cast<std::int64_t>(parse_seconds(text, csv.place("deadline_sec")));
+    }
     const std::int64_t count = csv.text(count_).empty() ? 1 : csv.positive_integer(count_);
     if (count > most) throw_bad_value(csv.place("count"), csv.text(count_), fmt::format("at most {}", most));
     jobs.insert(jobs.end(), static_cast<std::size_t>(count), job);
   }
 
  private:
-  CsvColumn id_, count_, epochs_, value_;
+  CsvColumn id_, count_, epochs_, value_, earliest_, deadline_;
 };
 
 /// Columns of one length as the text of a table.
@@ -437,6 +470,7 @@ json to_json(const RunPlan& plan, const PlanTerms& terms) {
                    {"left_out", json::array()},
                    {"price", or_null(terms.price(plan))}};
   if (!terms.currency().empty()) document["currency"] = terms.currency();
+  if (!terms.free_from.empty()) document["free_from_sec"] = free_from_json(terms);
   for (const PlannedRun& run : plan.runs) document["items"].push_back(to_json(run, plan, terms));
   for (const LargerBudget& more : plan.marginal) {
     document["marginal"].push_back({{"budget_sec", budget_json(plan, terms, more.extra_sec)},

@@ -35,13 +35,23 @@ struct PlanCandidates {
   bool has_values = false;           ///< whether the table has a column `value`
 };
 
+/// Seconds of each device: of single ones by name, of the others one number.
+struct DeviceSeconds {
+  std::optional<double> others = {};
+  std::vector<std::pair<std::string, double>> single = {};
+
+  /// A time, `3600`, or that of one device, `A=3600`. A name given twice is `A #1` and `A #2`, or both by `A`.
+  /// @throws InputError for what is no time, and for a second one
+  void add(std::string_view text, const ValuePlace& place);
+  [[nodiscard]] bool empty() const { return !others && single.empty(); }
+};
+
 /// What is asked of a plan, as options state it.
 struct PlanTerms {
   std::string value_of = {};  ///< acc, thr or value; empty: value if the table has such a column, else acc
   std::string objective = "sum";
   std::optional<std::int64_t> epochs;  ///< of runs whose row has none
-  std::optional<double> given_sec;     ///< of each device but those that follow
-  std::vector<std::pair<std::string, double>> device_sec;
+  DeviceSeconds budget, free_from;
   std::size_t gpus = 1;  ///< alike; without effect if devices are named
   std::vector<std::string> devices;
   std::optional<double> price_per_hour;  ///< of one device, >= 0
@@ -49,12 +59,9 @@ struct PlanTerms {
   bool pareto = false;
   PlanRequest request;  ///< its value, objective, epochs and devices follow from the above
 
-  /// A budget, `3600`, or that of one device, `A=3600`. A name given twice is `A #1` and `A #2`, or both by `A`.
-  /// @throws InputError for what is no time, and for a second budget
-  void add_budget(std::string_view text, const ValuePlace& place);
-
-  /// Sets the request's objective and devices. Costs are whole seconds, so much of a budget counts.
-  /// @throws InputError for a word that is not known, a device without a budget, a budget without a device
+  /// Sets the request's objective and devices. Costs are whole seconds: a budget is rounded down, the time from which a
+  /// device is free up.
+  /// @throws InputError for a word that is not known, a device without a budget, a time without a device
   void complete_request();
 
   /// Sets the request's value and epochs, by what the rows say. @throws InputError if nothing says them
@@ -71,9 +78,9 @@ struct PlanTerms {
 };
 
 /// Reads a JSON object of the options of perfpred-plan: budget_sec (an object where devices have their own), and if
-/// they are given epochs, min_acc, value, objective, confidence, startup_sec, gpus, devices (a list of names),
-/// ignore_memory, price_per_hour, time_limit_sec, pareto. The caller reads `prices`, for which it has a catalogue, and
-/// completes the request.
+/// they are given free_from_sec (as budget_sec), epochs, min_acc, value, objective, confidence, startup_sec, gpus,
+/// devices (a list of names), ignore_memory, price_per_hour, time_limit_sec, pareto. The caller reads `prices`, for
+/// which it has a catalogue, and completes the request.
 /// @param other  names that the caller reads itself
 /// @throws InputError for a text that is no such object, a name that is not known, a value that does not fit
 [[nodiscard]] PlanTerms read_plan_terms(const nlohmann::json& options, std::span<const std::string_view> other);
@@ -83,11 +90,11 @@ struct PlanTerms {
 [[nodiscard]] TableSource plan_table(const nlohmann::json& options);
 
 /// The rows of a runs_agg.csv; of a table without the column avg_time_mean its configurations
-/// (ModelRequests::of_table()), with what a column acc_mean says. Columns id, count, epochs and value make a queue of
-/// either.
+/// (ModelRequests::of_table()), with what a column acc_mean says. Columns id, count, epochs, value, earliest_sec and
+/// deadline_sec make a queue of either.
 /// @param requests  null: times are measured
 /// @throws InputError as read_aggregate() or ModelRequests::of_table(); if no row is a workload; for a value of
-/// acc_mean that is no fraction, and of count, epochs and value that is none; for a column earliest_sec or deadline_sec
+/// acc_mean that is no fraction, and of count, epochs, value, earliest_sec and deadline_sec that is none
 [[nodiscard]] PlanCandidates read_candidates(const TableSource& table, const ModelRequests* requests);
 
 /// The workloads whose times a plan by a model asks: those of the rows, and on each device that the request names.

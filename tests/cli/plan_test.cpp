@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -364,10 +365,80 @@ TEST_F(PlanProgram, EqualJobsOfAQueueAreAllPlanned) {
                  "count \"0\" is not a positive integer");
   expect_refusal(run(asked, "network,batch_size,acc_mean,count\nresnet50,64,0.5,1000000000\n"), 2,
                  "count \"1000000000\" is not at most 10000");
-  expect_refusal(run(asked, "network,batch_size,acc_mean,deadline_sec\nresnet50,64,0.5,60\n"), 2,
-                 "the column deadline_sec is not taken yet");
-  expect_refusal(run(asked, "network,batch_size,acc_mean,earliest_sec\nresnet50,64,0.5,60\n"), 2,
-                 "the column earliest_sec is not taken yet");
+}
+
+/// Runs of 10, 20, 30 and 45 s for ten epochs, with what the columns say of each.
+std::string dated_table(const std::string& columns, const std::vector<std::string>& cells) {
+  std::istringstream lines(small_table());
+  std::string line, table;
+  for (std::size_t i = 0; std::getline(lines, line); ++i)
+    table += line + "," + (i == 0 ? columns : cells[i - 1]) + "\n";
+  return table;
+}
+
+TEST_F(PlanProgram, RunsKeepTheirEarliestTimesAndDeadlines) {
+  const std::vector<std::string> asked = {"--budget-sec", "70", "--epochs", "10"};
+  // Without times, 20 + 45 s are worth 1.65; the 45 s cannot end by 40.
+  const std::string late = dated_table("earliest_sec,deadline_sec", {",", ",", "35,", ",40"});
+  const json plan = run_json(asked, late);
+  EXPECT_EQ(plan["optimal"], true);
+  EXPECT_DOUBLE_EQ(plan["value"], 0.5 + 0.7 + 0.9);
+  ASSERT_EQ(plan["n"], 3);
+  const json& last = plan["items"][2];
+  EXPECT_EQ(last["cost_sec"], 30);
+  EXPECT_EQ(last["start_sec"], 35);
+  EXPECT_EQ(last["end_sec"], 65);
+  EXPECT_EQ(last["earliest_sec"], 35);
+  EXPECT_FALSE(last.contains("deadline_sec"));
+  EXPECT_FALSE(plan["items"][0].contains("earliest_sec"));
+  EXPECT_FALSE(plan.contains("free_from_sec"));
+  // The device is free for 30 s, from 40 on: 10 + 20 s are worth 1.2, 30 s 0.9.
+  const json later = run_json({"--budget-sec", "70", "--epochs", "10", "--free-from-sec", "40"});
+  EXPECT_EQ(later["free_from_sec"], json({40}));
+  EXPECT_EQ(later["value"], 0.5 + 0.7);
+  EXPECT_EQ(later["items"][0]["start_sec"], 40);
+  EXPECT_EQ(later["items"][1]["end_sec"], 70);
+  // A fraction makes a window no wider: from 9.5 to 19.9 there are 9 whole seconds, from 0:09 to 0:19 there are 10.
+  EXPECT_EQ(run_json(asked, dated_table("earliest_sec,deadline_sec", {"9.5,19.9", ",1", ",1", ",1"}))["n"], 0);
+  EXPECT_EQ(run_json(asked, dated_table("earliest_sec,deadline_sec", {"0:09,0:19", ",1", ",1", ",1"}))["n"], 1);
+}
+
+TEST_F(PlanProgram, EachDeviceIsFreeFromItsTime) {
+  const std::string table =
+      small_table() + row(2, 16, 32, "1.0", "500", "0.5", "other") + row(3, 16, 32, "3.0", "300", "0.9", "other");
+  const json plan = run_json({"--budget-sec", "50", "--epochs", "10", "--devices", "card,other", "--free-from-sec",
+                              "card=5", "--free-from-sec", "other=0:15"},
+                             table);
+  EXPECT_EQ(plan["free_from_sec"], json({5, 15}));
+  for (const json& item : plan["items"]) {
+    EXPECT_GE(item["start_sec"], item["device"] == "card" ? 5 : 15);
+    EXPECT_LE(item["end_sec"], 50);
+  }
+  EXPECT_DOUBLE_EQ(plan["value"], 0.5 + 0.7 + 0.9);  // 10 and 20 s of 45, 30 s of 35
+  const auto refused = [&](std::vector<std::string> more, const char* message) {
+    std::vector<std::string> asked = {"--budget-sec", "50", "--epochs", "10"};
+    asked.insert(asked.end(), more.begin(), more.end());
+    expect_refusal(run(asked, table), 2, message);
+  };
+  refused({"--devices", "card,other", "--free-from-sec", "T4=5"},
+          "free_from_sec of \"T4\": the plan has no such device");
+  refused({"--free-from-sec", "5", "--free-from-sec", "6"}, "--free-from-sec is given twice");
+  refused({"--free-from-sec", "-1"}, "--free-from-sec \"-1\"");
+}
+
+TEST_F(PlanProgram, SaysWhichTimesOfAJobAreNone) {
+  const auto refused = [&](const std::string& cell, const char* message, std::vector<std::string> more = {}) {
+    std::vector<std::string> asked = {"--budget-sec", "50", "--epochs", "10"};
+    asked.insert(asked.end(), more.begin(), more.end());
+    expect_refusal(run(asked, dated_table("earliest_sec,deadline_sec", {cell, ",", ",", ","})), 2, message);
+  };
+  refused("-1,", "agg.csv:2: earliest_sec \"-1\"");
+  refused(",soon", "agg.csv:2: deadline_sec \"soon\"");
+  refused("20,10", "deadline_sec 10 is before earliest_sec 20");
+  refused("20,", "not planned with a cover", {"--objective", "cover-depth"});
+  expect_refusal(run({"--budget-sec", "3600", "--epochs", "1", "--time-source", "predicted", "--confidence", "0.9"},
+                     "network,batch_size,device,acc_mean,deadline_sec\nresnet18,64,T4,0.5,3000\n"),
+                 2, "planned by median times");
 }
 
 TEST_F(PlanProgram, EachJobHasItsEpochsAndValue) {
