@@ -16,8 +16,8 @@
 #include "cli/spawn.h"
 #include "refusal.h"
 #include "temporary_folder.h"
+#include "text/sbatch.h"
 #include "tools/shard.h"
-#include "tools/slurm_text.h"
 #include "tools/sweep_script.h"
 
 namespace perfpred {

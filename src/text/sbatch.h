@@ -3,19 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 
 namespace perfpred {
 
+/// The time limit that holds so many seconds, in minutes, Slurm's unit: at least 1.
+[[nodiscard]] inline std::int64_t limit_minutes(double sec) {
+  constexpr double most = std::numeric_limits<std::uint32_t>::max() - 2.0;  // INFINITE and NO_VAL of slurm.h are above
+  return static_cast<std::int64_t>(std::clamp(std::ceil(sec / 60), 1.0, most));
+}
+
 /// A span of time as sbatch(1) of Slurm takes it for `--time`, `D-HH:MM:SS`: whole minutes, rounded up, for Slurm
 /// counts in minutes; at least one, for 0 is no limit there. @param sec  >= 0
 [[nodiscard]] inline std::string slurm_time(std::int64_t sec) {
-  constexpr std::int64_t minute = 60, hour = 60, day = 24;
-  const std::int64_t minutes = std::max<std::int64_t>(1, sec / minute + (sec % minute > 0 ? 1 : 0));
-  const std::int64_t hours = minutes / hour;
-  return fmt::format("{}-{:02}:{:02}:00", hours / day, hours % day, minutes % hour);
+  constexpr std::int64_t hour = 60, day = 24 * hour;  // minutes
+  const std::int64_t minutes = limit_minutes(static_cast<double>(sec));
+  return fmt::format("{}-{:02}:{:02}:00", minutes / day, minutes % day / hour, minutes % hour);
 }
 
 /// A text as one word of a POSIX shell: within quotes where a letter of it may mean something there, an empty one too.

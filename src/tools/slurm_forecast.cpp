@@ -10,7 +10,7 @@
 
 #include "step/epoch_steps.h"
 #include "text/parse.h"
-#include "tools/slurm_text.h"
+#include "text/sbatch.h"
 
 namespace perfpred {
 namespace {

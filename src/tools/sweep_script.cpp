@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "tools/slurm_text.h"
+#include "text/sbatch.h"
 
 namespace perfpred {
 namespace {
