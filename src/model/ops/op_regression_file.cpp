@@ -26,7 +26,7 @@ std::shared_ptr<const OpTimeModel> read_prior(const nlohmann::json& model) {
   if (!model.is_string()) refuse_field("model", "the text of an op model");
   const std::string& text = model.get_ref<const std::string&>();
   if (text == standard_ops) return nullptr;
-  const auto document = nlohmann::json::parse(text, nullptr, false);
+  const auto document = parse_json<nlohmann::json>(text);
   if (!document.is_object()) refuse_field("model", "the text of an op model");
   return read(document);
 }
