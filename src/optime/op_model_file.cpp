@@ -212,7 +212,8 @@ nlohmann::json to_json(const StepModel& model) {
 StepParameters read_step_parameters(const nlohmann::json& json) {
   StepParameters parameters;
   for (const StepParameter& row : step_parameters) {
-    parameters.*row.value = moderate(json, std::string(row.name).c_str());
+    const std::string name(row.name);
+    if (!row.later || json.contains(name)) parameters.*row.value = moderate(json, name.c_str());
   }
   return parameters;
 }

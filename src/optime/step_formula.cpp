@@ -95,6 +95,8 @@ StepFormula::StepFormula(const StepParameters& p, const StepDevice& device, cons
   misaligned_ = std::exp(p.misaligned);
   depthwise_channels_last_ = std::exp(p.depthwise_channels_last);
   grouped_channels_last_ = std::exp(p.grouped_channels_last);
+  attention_single_ = std::exp(p.attention_single);
+  fused_ = std::exp(-p.fused);
   if (device.chip.data_centre && generation(device.chip.arch) >= generation("Hopper")) attention_ = late_attention;
   depth_half_ = std::exp(p.depth_half);
   width_half_ = std::exp(p.width_half);
@@ -209,6 +211,7 @@ double StepFormula::product_seconds(const StepKernel& kernel, double compute) co
   compute *= (1 + depth_half_ / kernel.depth) * (1 + width_half_ / kernel.width);
   if (kernel.group == StepGroup::recurrent) compute *= idle_factor(kernel);
   if (kernel.kind == OpKind::attention || kernel.kind == OpKind::attention_backward) compute *= attention_;
+  if (is_single_attention(kernel)) compute *= attention_single_;
   if (kernel.grouped && group.conv) compute *= (kernel.channels_last ? grouped_channels_last_ : 1) / grouped_;
   if (!fills_matrix_units(kernel))
     compute *= wants_sizes_ ? group.vector_ratio : std::min(group.vector_ratio, misaligned_);
@@ -222,7 +225,8 @@ StepFormula::Parts StepFormula::parts(const StepKernel& kernel) const {
   const Group& group = groups_[static_cast<std::size_t>(kernel.group)];
   const double moved = moved_bytes(kernel);
   // What blocks wait for their numbers is in block_seconds().
-  const double memory = moved * group.seconds_per_byte * (kernel.channels > 0 ? 1 : unfed_);
+  const double memory =
+      moved * group.seconds_per_byte * (kernel.channels > 0 ? 1 : unfed_) * (kernel.kind == OpKind::fused ? fused_ : 1);
   const double by_cache = kernel.reread == 0 && moved > 0 ? -cached_share(kernel)[1] * kernel.near_bytes / moved : 0;
   double compute = kernel.flops * group.seconds_per_flop + block_seconds(kernel);
   if (compute == 0) return {0, memory, 0, 1, 1, by_cache};
@@ -346,6 +350,7 @@ void StepFormula::add_products(const StepKernel& kernel, const Parts& part, doub
     d.grouped -= compute;
     if (kernel.channels_last) d.grouped_channels_last += compute;
   }
+  if (is_single_attention(kernel)) d.attention_single += compute;
   if (group.matrix_units) add_matrix_units(kernel, compute, d);
   if (kernel.three_by_three && group.conv && has_winograd_) {
     (kernel.group == StepGroup::conv_weight ? d.winograd_weight : d.winograd) -= compute;
@@ -359,6 +364,7 @@ void StepFormula::add_kernel(const StepKernel& kernel, double calls, StepSlopes&
   const double compute = calls * part.compute, memory = calls * part.memory, transposing = calls * part.transposing;
   d.gap += calls * kernel.calls * gap_;
   d.*group.memory -= memory;
+  if (kernel.kind == OpKind::fused) d.fused -= memory;
   d.memory_rearrangement -= transposing;
   if (group.depthwise && kernel.channels_last && sms_ != 0) d.depthwise_channels_last += memory;
   d.transposing += transposing;

@@ -94,6 +94,12 @@ class StepFormula {
   /// @param slow  factor of the seconds of computing at a peak
   void set_groups(const StepParameters& parameters, const StepDevice& device, double byte, double slow);
   double take_clock_bytes(double limit, double given);
+  /// Attention of numbers in single precision on matrix units, which take three products for one (PyTorch's kernels:
+  /// CUTLASS, OpMultiplyAddFastF32).
+  [[nodiscard]] bool is_single_attention(const StepKernel& kernel) const {
+    const bool attends = kernel.kind == OpKind::attention || kernel.kind == OpKind::attention_backward;
+    return attends && matrix_units_ && kernel.type == DataType::f32;
+  }
   [[nodiscard]] double product_seconds(const StepKernel& kernel, double compute) const;
   [[nodiscard]] double host_seconds(const StepKernel& kernel, bool backward) const;
   [[nodiscard]] double idle_factor(const StepKernel& kernel) const;
@@ -121,6 +127,8 @@ class StepFormula {
   double transposing_single_ = 1;
   double depthwise_channels_last_ = 1, grouped_channels_last_ = 1;  ///< factors of the seconds in such memory
   double attention_ = 1;                                            ///< factor of the seconds of attention
+  double attention_single_ = 1;
+  double fused_ = 1;           ///< of the seconds of a byte
   double misaligned_ = 1;      ///< of products on the matrix units of Ampere and later
   double sms_, l2_;            ///< sms_ 0: products are not cut into tiles
   double unfed_ = 1;           ///< factor of the seconds of a byte, by what multiprocessors can move

@@ -343,14 +343,14 @@ std::vector<StepKernel> step_kernels(const ExecutedStep& executed) {
 }
 
 void find_repeats(std::vector<StepKernel>& kernels) {
-  using Key = std::tuple<StepGroup, bool, bool, bool, bool, bool, double, double, double, double, double, double,
-                         double, double>;
+  using Key = std::tuple<StepGroup, OpKind, bool, bool, bool, bool, bool, double, double, double, double, double,
+                         double, double, double>;
   std::map<Key, std::uint32_t> first;
   for (std::uint32_t i = 0; i < kernels.size(); ++i) {
     StepKernel& k = kernels[i];
-    const Key key = {k.group,         k.three_by_three, k.grouped,    k.channels_last, k.aligned,
-                     k.sizes_aligned, k.flops,          k.bytes,      k.depth,         k.width,
-                     k.calls,         k.channels,       k.near_bytes, k.near_distance};
+    const Key key = {k.group,   k.kind,          k.three_by_three, k.grouped,    k.channels_last,
+                     k.aligned, k.sizes_aligned, k.flops,          k.bytes,      k.depth,
+                     k.width,   k.calls,         k.channels,       k.near_bytes, k.near_distance};
     k.same_as = first.emplace(key, i).first->second;
   }
 }

@@ -10,7 +10,8 @@ constinit const std::array<StepParameter, sizeof(StepParameters) / sizeof(double
                              timm = "One card, hundreds of networks", copies = "Copies to channels-last memory",
                              worth = "What was worth how much", cache = "Results that the cache holds",
                              feeding = "Bandwidth of a multiprocessor",
-                             alignment = "Products that miss rows of 16 bytes";
+                             alignment = "Products that miss rows of 16 bytes",
+                             compilers = "Compiled steps on the H200";
   constexpr std::string_view winograd_paper = "Lavin, Gray 2016: 2.25 to 4 times fewer products",
                              recurrent_paper = "Diamos et al. 2016, Persistent RNNs";
   return std::to_array<StepParameter>({
@@ -62,6 +63,13 @@ constinit const std::array<StepParameter, sizeof(StepParameters) / sizeof(double
       {"matrix_units_forward", &P::matrix_units_forward, {0, 0.3}, "and of convolutions forward", steps},
       {"depthwise_channels_last", &P::depthwise_channels_last, {0, 0.4}, "factor, depthwise in channels-last", timm},
       {"grouped_channels_last", &P::grouped_channels_last, {0, 0.4}, "factor, grouped in channels-last memory", timm},
+      {"attention_single",
+       &P::attention_single,
+       {0, 0.01},
+       "factor of the seconds of TF32's attention",
+       compilers,
+       true},
+      {"fused", &P::fused, {0, 0.01}, "factor of the bandwidth, kernels that a compiler writes", compilers, true},
   });
 }();
 

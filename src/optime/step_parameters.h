@@ -35,6 +35,8 @@ struct StepParameters {
   double misaligned = 0;
   double matrix_units_forward = 0;
   double depthwise_channels_last = 0, grouped_channels_last = 0;
+  double attention_single = 0;
+  double fused = 0;
 };
 
 /// A parameter of a StepFormula.
@@ -44,6 +46,7 @@ struct StepParameter {
   NormalPrior prior;
   std::string_view meaning;  ///< of the exponential, with its unit
   std::string_view source;   ///< of the prior: a paragraph of docs/notes/optime.md, or a paper
+  bool later = false;        ///< a model file from before it has 0, which changes nothing
 };
 
 /// One row for each member of StepParameters, in the order of the members.
