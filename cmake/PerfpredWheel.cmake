@@ -26,5 +26,5 @@ function(perfpred_wheel_of_build build)
   add_custom_target(perfpred_c VERBATIM USES_TERMINAL
     COMMAND ${CMAKE_COMMAND} --build ${build} --target perfpred_c --target perfpred)
   add_custom_target(perfpred DEPENDS perfpred_c)
-  perfpred_install_wheel(${build}/lib/libperfpred.so.${PROJECT_VERSION} ${build}/bin/perfpred)
+  perfpred_install_wheel(${build}/lib/libperfpred.so.${PERFPRED_C_VERSION} ${build}/bin/perfpred)
 endfunction()
