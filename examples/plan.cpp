@@ -16,6 +16,7 @@
 #include "device_file.h"
 #include "graphs_option.h"
 #include "tools/plan_answer.h"
+#include "tools/sbatch_lines.h"
 #include "tools/terminal_text.h"
 #include "workload/workload_labels.h"
 
@@ -78,14 +79,18 @@ int width_of(const std::vector<PlannedRun>& runs, const RunPlan& plan, bool sche
 void print_rows(const std::vector<PlannedRun>& runs, const RunPlan& plan, bool schedule) {
   const bool predicted = !runs.empty() && runs.front().provenance;
   const int width = width_of(runs, plan, schedule);
-  const std::string head = fmt::format("  {:<{}} {:>12} {:>12}{}{}", "run", width, "cost_sec", "value",
-                                       predicted ? "  rests on    " : "", schedule ? "    start_sec  device" : "");
+  const std::string head =
+      fmt::format("  {:<{}} {:>12} {:>12}{}{}", "run", width, "cost_sec", "value", predicted ? "  rests on    " : "",
+                  schedule ? "    start_sec      end_sec  device" : "");
   std::printf("%s\n", in_bold(head).c_str());
   for (const PlannedRun& run : runs) {
     std::printf("  %-*s %12lld %12.6g", width, label(run, plan, schedule).c_str(), static_cast<long long>(run.cost_sec),
                 run.value);
     if (run.provenance) std::printf("  %-12s", std::string(to_string(*run.provenance)).c_str());
-    if (schedule) std::printf(" %12lld  %s", static_cast<long long>(run.start_sec), device_of(run, plan).c_str());
+    if (schedule) {
+      std::printf(" %12lld %12lld  %s", static_cast<long long>(run.start_sec),
+                  static_cast<long long>(run.start_sec + run.cost_sec), device_of(run, plan).c_str());
+    }
     if (run.verdict == MemoryVerdict::only_just) std::printf("  (memory only just fits)");
     if (run.verdict == MemoryVerdict::does_not_fit) std::printf("  (memory does not fit)");
     std::printf("\n");
@@ -115,13 +120,26 @@ std::string budget_text(const PlanTerms& terms) {
   return text;
 }
 
+/// When the last run ends, where that is not the sum of all costs.
+void print_end(const RunPlan& plan) {
+  if (plan.makespan_sec == plan.cost_sec || plan.runs.empty()) return;
+  const std::string proof = plan.makespan_sec == plan.makespan_lower_bound_sec
+                                ? "no plan of this value ends sooner"
+                                : fmt::format("at the soonest possible: {} s", plan.makespan_lower_bound_sec);
+  fmt::print("ends after {} s ({})\n", plan.makespan_sec, proof);
+}
+
 void print_text(const RunPlan& plan, const PlanTerms& terms) {
   const auto price = terms.price(plan);
   const std::string proof =
       plan.status == PlanStatus::optimal ? "optimal" : "at most " + rounded_up(plan.upper_bound) + " is possible";
   std::printf("%zu of %zu runs, %lld of %s s, value %.10g (%s)\n", plan.runs.size(), plan.candidates,
               static_cast<long long>(plan.cost_sec), budget_text(terms).c_str(), plan.value, proof.c_str());
-  if (price) fmt::print("price {:.2f}{}{}\n", *price, terms.currency().empty() ? "" : " ", terms.currency());
+  print_end(plan);
+  if (price) {
+    fmt::print("price {:.2f}{}{}{}\n", *price, terms.currency().empty() ? "" : " ", terms.currency(),
+               terms.is_cheapest(plan) ? " (no such plan is cheaper)" : "");
+  }
   print_rows(plan.runs, plan, true);
   print_out_of_domain(plan.runs);
   print_left_out(plan);
@@ -164,6 +182,21 @@ RunPlan planned(const std::string& table, PlanTerms& terms, bool predicted, cons
   return plan_candidates(candidates, request, &model);
 }
 
+void add_time_options(Program& program, std::vector<std::string>& budgets, std::vector<std::string>& free_from) {
+  program
+      .add_option(
+          "--budget-sec", budgets,
+          "Time that the plan may take on each device: 3600, 1e4, 2:00:00, 1-12:00:00; several times for single "
+          "devices: A=3600")
+      ->required()
+      ->allow_extra_args(false);
+  program
+      .add_option("--free-from-sec", free_from,
+                  "No run begins before, counted from the begin of the plan as the budget: 1800, 30:00; several times "
+                  "for single devices: A=1800")
+      ->allow_extra_args(false);
+}
+
 void add_value_options(Program& program, PlanTerms& terms) {
   PlanRequest& request = terms.request;
   program.add_option("--min-acc", request.min_acc, "Leave out runs that are less accurate (a fraction)");
@@ -200,6 +233,7 @@ int plan_command(int argc, char** argv) {
   std::string model_file;
   std::string plan_file;
   std::string price_file;
+  std::string batch_script;
   bool as_json = false;
   DeviceFile device_file;
   PlanTerms terms;
@@ -210,18 +244,7 @@ int plan_command(int argc, char** argv) {
                   "of perfpred-predict")
       ->required();
   std::vector<std::string> budgets, free_from;
-  program
-      .add_option(
-          "--budget-sec", budgets,
-          "Time that the plan may take on each device: 3600, 1e4, 2:00:00, 1-12:00:00; several times for single "
-          "devices: A=3600")
-      ->required()
-      ->allow_extra_args(false);
-  program
-      .add_option("--free-from-sec", free_from,
-                  "No run begins before, counted from the begin of the plan as the budget: 1800, 30:00; several times "
-                  "for single devices: A=1800")
-      ->allow_extra_args(false);
+  add_time_options(program, budgets, free_from);
   program.add_option("--epochs", terms.epochs, "Epochs of each run that has none in a column epochs");
   add_value_options(program, terms);
   program.add_option("--time-source", time_source, "measured or predicted")
@@ -240,7 +263,11 @@ int plan_command(int argc, char** argv) {
   program.add_flag("--pareto", terms.pareto, "Also the runs that no cheaper run equals in value");
   program.add_option("--out", plan_file, "Write the plan as CSV");
   const std::vector<CLI::Option*> graphs_options = add_graphs_options(program);
-  program.add_flag("--json", as_json, "Print one JSON document");
+  auto* json = program.add_flag("--json", as_json, "Print one JSON document");
+  program
+      .add_option("--sbatch", batch_script,
+                  "Print a shell script that submits this batch script for each run, which gets its key, epochs and id")
+      ->excludes(json);
 
   return program.run(argc, argv, [&] {
 #ifdef PERFPRED_WITH_CBC
@@ -255,13 +282,17 @@ int plan_command(int argc, char** argv) {
     if (!predicted && terms.devices.empty() && !device_file.path.empty()) {
       throw InputError("--device-file is for --devices or --time-source predicted");
     }
-    if (!predicted) refuse(graphs_options, "--time-source predicted");
-    if (!predicted && !model_file.empty()) throw InputError("--model is for --time-source predicted");
-    if (!predicted && request.ignore_memory) throw InputError("--ignore-memory is for --time-source predicted");
+    if (!predicted) {
+      refuse(graphs_options, "--time-source predicted");
+      if (!model_file.empty()) throw InputError("--model is for --time-source predicted");
+      if (request.ignore_memory) throw InputError("--ignore-memory is for --time-source predicted");
+    }
     const RunPlan plan = planned(table, terms, predicted, model_file);
     check_planned(plan, terms);
     if (!plan_file.empty()) write_plan(plan_file, plan);
-    if (as_json) {
+    if (!batch_script.empty()) {
+      fmt::print("{}", sbatch_lines(plan, terms, batch_script, predicted));
+    } else if (as_json) {
       fmt::print("{}\n", dumped(to_json(plan, terms), 2));
     } else {
       print_text(plan, terms);

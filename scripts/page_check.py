@@ -281,6 +281,42 @@ def check_copies(page):
     )
 
 
+def check_plan(page):
+    page.open()
+    page.tab.locator("#plan-card > summary").click()
+    page.tab.locator("#queue-add").click()  # the job of the form
+    assert (
+        page.tab.locator("#queue-rows")
+        .input_value()
+        .startswith("network,batch_size,precision")
+    )
+    page.tab.locator("#queue-rows").fill(
+        "id,network,batch_size,precision,epochs,value,deadline_sec,earliest_sec\n"
+        "night 1,resnet50,64,bf16,1,3,,\nsoon,resnet18,256,bf16,1,2,7200,\nlate,resnet18,64,bf16,1,1,,7200\n"
+    )
+    page.tab.locator("#queue-budget").fill("4:00:00")
+    page.tab.locator("#queue-plan").click()
+    expect(page.tab.locator("#gantt")).to_be_visible()
+    expect(page.tab.locator("#gantt .run")).to_have_count(3)
+    assert "3 of 3 runs, value 6 (no plan is worth more)" in page.text("#plan-said")
+    assert "none of this value ends sooner" in page.text("#plan-said")
+    late = page.tab.locator("#plan-table tr", has_text="late").inner_text()
+    assert "2 h" in late or "120 min" in late, late
+    sent = page.requests[-1]
+    assert sent["devices"] == ["L4", "A100-PCIe-80GB", "H100-SXM5-80GB"], sent
+    assert "queue=" in page.link() and "queue_budget=" in page.link()
+    page.accessible("plan")
+    page.shoot("plan")
+    page.tab.reload()  # the link is the question
+    expect(page.tab.locator("#gantt .run")).to_have_count(3)
+    page.tab.locator("#queue-budget").fill("soon")
+    page.tab.locator("#queue-plan").click()
+    expect(page.tab.locator("#plan-wrong")).to_contain_text("budget_sec")
+    assert page.tab.locator("#queue-budget").input_value() == "soon"
+    # A failed request is an error line of the browser's console, too.
+    page.errors = [one for one in page.errors if "400" not in one]
+
+
 def check_keyboard(page):
     """From the address to another device's answer, without a mouse."""
     page.open("#network=resnet50&batch_size=64&precision=bf16&device=L4")

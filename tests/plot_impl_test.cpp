@@ -18,6 +18,7 @@
 #include "temporary_folder.h"
 #include "text/parse.h"
 #include "tools/chart.h"
+#include "tools/plan_chart.h"
 #include "tools/plot.h"
 #include "tools/study_report.h"
 #include "workload/workload_labels.h"
@@ -454,6 +455,35 @@ TEST(Chart, FileStem) {
   EXPECT_EQ(file_stem("RTX 4080 (Laptop)"), "rtx_4080_laptop");
   EXPECT_EQ(file_stem("../x"), "x");
   EXPECT_EQ(file_stem("//"), "unnamed");
+}
+
+TEST(PlanChart, HasABarForEachRunOnTheLineOfItsDevice) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.write(
+      "plan.json",
+      R"({"n": 2, "candidates": 3, "value": 1.5, "devices": ["T4 #1", "T4 #2"], "budget_sec": {"T4 #1": 7200, "T4 #2": 14400},
+          "items": [{"id": "night", "key": "network=resnet50;batch_size=64", "fields": {"batch_size": 64}, "device_index": 0,
+                     "start_sec": 0, "end_sec": 3600},
+                    {"id": null, "key": "network=resnet18;batch_size=8", "fields": {"network": "resnet18", "batch_size": 8},
+                     "device_index": 1, "start_sec": 1800, "end_sec": 5400, "deadline_sec": 9000}]})");
+  const Chart chart = plan_chart(path);
+  EXPECT_THAT(chart.x.categories, ElementsAre("T4 #1", "T4 #2"));
+  EXPECT_THAT(chart.y.label, HasSubstr("(hours)"));
+  EXPECT_THAT(chart.title, HasSubstr("2 of 3 runs"));
+  ASSERT_EQ(chart.series.size(), 2U);
+  const std::vector<ChartPoint>& runs = chart.series[0].points;
+  ASSERT_EQ(runs.size(), 2U);
+  EXPECT_EQ(runs[0].name, "night");
+  EXPECT_EQ(runs[1].name, "resnet18 batch_size=8");
+  EXPECT_EQ(runs[1].x, 1);
+  EXPECT_EQ(runs[1].low, 0.5);
+  EXPECT_EQ(runs[1].high, 1.5);
+  ASSERT_EQ(chart.series[1].points.size(), 2U);
+  EXPECT_EQ(chart.series[1].points[1].y, 4);
+  EXPECT_THAT(draw(chart, folder.file("plan"), {.formats = {"svg"}}), ElementsAre(folder.file("plan.svg")));
+  EXPECT_THAT(testing::slurp(folder.file("plan.svg")), HasSubstr("night"));
+  const std::string other = folder.write("other.json", "{\"items\": [{}]}");
+  EXPECT_THAT(testing::refusal([&] { (void)plan_chart(other); }), HasSubstr("is not the JSON of a plan"));
 }
 
 }  // namespace

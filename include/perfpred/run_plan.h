@@ -8,6 +8,8 @@
 #include <perfpred/time_regressor.h>
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -43,6 +45,9 @@ struct PlanRequest {
   double confidence = 0.5;
   /// Whether runs may go to devices whose memory, by the model's forecast, does not hold them.
   bool ignore_memory = false;
+  /// Of devices by name, >= 0: plans of one value that end at the same time are told apart by their price. Empty, or
+  /// without a device of a run: by the seconds of all devices together.
+  std::map<std::string, double, std::less<>> price_per_hour = {};
   PlanLimits limits = {};  ///< for the plan, the missed runs and the larger budgets together
 };
 
@@ -97,7 +102,14 @@ struct RunPlan {
   std::int64_t cost_sec = 0;   ///< of all devices together
   std::int64_t cover_sec = 0;  ///< what the cheapest run of each kind takes together; 0 unless the objective is a cover
   double value = 0;
-  double upper_bound = 0;              ///< no plan is worth more; equals value if optimal
+  double upper_bound = 0;         ///< no plan is worth more; equals value if optimal
+  std::int64_t makespan_sec = 0;  ///< when the last run ends; 0 without a run
+  /// No plan that is worth as much ends sooner; equals makespan_sec if that is proved. With a confidence 0.
+  std::int64_t makespan_lower_bound_sec = 0;
+  double cost = 0;  ///< in the unit of PlanRequest::price_per_hour; without prices cost_sec
+  /// No plan that is worth as much and ends as soon costs less, in that unit; equals cost if that is proved. Empty if
+  /// nothing is known.
+  std::optional<double> cost_lower_bound = {};
   std::vector<PlannedRun> runs;        ///< by device, then by start
   std::vector<PlannedRun> missed;      ///< candidates not in the plan: at most five, least loss first; only if optimal
   std::vector<LargerBudget> marginal;  ///< ascending, until all candidates fit; only if optimal and not all are planned
@@ -110,9 +122,10 @@ struct RunPlan {
   std::vector<std::string> devices;
 };
 
-/// The best set of runs for the budgets, assigned to devices, with start times. Times are measured: rows without one
-/// are left out, and a run may go to the devices that it was measured on. Rows that differ in the device only, and in
-/// its threads, are one candidate where the devices have names, else every row is one.
+/// The best set of runs for the budgets, assigned to devices, with start times. Of plans of one value it is the first
+/// to end, then the cheapest, as far as it is found; with a confidence, any. Times are measured: rows without one are
+/// left out, and a run may go to the devices that it was measured on. Rows that differ in the device only, and in its
+/// threads, are one candidate where the devices have names, else every row is one.
 /// @throws InputError if a number of the request or a row is out of range; if no row has a time; if a named device
 ///                    has none; if no row has the value; if the objective is a cover and no candidate has a depth.
 ///                    Error, naming the best accuracy, if no row reaches min_acc

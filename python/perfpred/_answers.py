@@ -369,6 +369,12 @@ class Plan:
     """No plan is worth more."""
     confidence: float
     """Probability with which the budget holds."""
+    makespan_sec: int
+    """When the last run ends."""
+    makespan_lower_bound_sec: int
+    """No plan of this value ends sooner."""
+    makespan_optimal: bool
+    """Whether that is proved of this plan."""
     items: list[dict[str, Any]]
     """The runs: key, id, fields (that candidates differ in), device, device_index, start_sec, end_sec, cost_sec, verdict,
     ..."""
@@ -381,6 +387,12 @@ class Plan:
     """Rows that cannot run, on a `device` or on any, and why."""
     price: Optional[float]
     """Of all planned runs."""
+    price_lower_bound: Optional[float]
+    """No plan of this value that ends as soon is cheaper; None if nothing is known."""
+    price_optimal: bool
+    """Whether that is proved of this plan."""
+    free_from_sec: list[int] = dataclasses.field(default_factory=list)
+    """Of each device, where the option was given."""
     currency: str = ""
     """Of the price, where prices have one."""
     _document: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -445,12 +457,13 @@ class Plan:
                 _label(key, differ),
                 name,
                 str(run["start_sec"]),
+                str(run["end_sec"]),
                 str(run["cost_sec"]),
                 f"{run['value']:.6g}",
             ]
             for key, name, run in zip(keys, names, self.items)
         ]
-        runs = table(["run", "device", "start s", "cost s", "value"], rows)
+        runs = table(["run", "device", "start s", "end s", "cost s", "value"], rows)
         text = f"{head}value {self.value:.6g} ({proof})\n{runs}"
         if self.left_out:
             first = self.left_out[0]

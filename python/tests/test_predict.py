@@ -1284,6 +1284,43 @@ class Models(WithFolder):
         self.assertEqual(plan.budget_sec, {"T4 #1": 80000, "T4 #2": 90000})
         self.assertIn(" + ", repr(plan))
 
+    def test_plans_keep_times_of_jobs_and_devices(self):
+        job = {"network": "resnet18", "batch_size": 32, "epochs": 1, "value": 1}
+        first = perfpred.plan(
+            [{**job, "id": "a"}],
+            budget_sec="1-00:00:00",
+            devices=["T4"],
+            model=perfpred.load(),
+        )
+        cost = first.items[0]["cost_sec"]
+        self.assertEqual(
+            (first.makespan_sec, first.makespan_optimal, first.free_from_sec),
+            (cost, True, []),
+        )
+        rows = [
+            {**job, "id": "late", "earliest_sec": 600 + 2 * cost, "deadline_sec": None},
+            {**job, "id": "soon", "earliest_sec": None, "deadline_sec": 600 + cost},
+            {**job, "id": "never", "earliest_sec": None, "deadline_sec": cost},
+        ]
+        plan = perfpred.plan(
+            rows,
+            budget_sec="1-00:00:00",
+            devices=["T4"],
+            free_from_sec={"T4": "10:00"},
+            model=perfpred.load(),
+        )
+        self.assertEqual(
+            [(run["id"], run["start_sec"], run["end_sec"]) for run in plan.items],
+            [
+                ("soon", 600, 600 + cost),
+                ("late", 600 + 2 * cost, 600 + 3 * cost),
+            ],
+        )
+        self.assertEqual(
+            (plan.optimal, plan.makespan_sec, plan.free_from_sec),
+            (True, 600 + 3 * cost, [600]),
+        )
+
     def test_plans_of_workloads_by_a_model(self):
         table = self.path("workloads.csv")
         with open(table, "w") as file:

@@ -307,6 +307,20 @@ class DatedSolver {
     }
   }
 
+  /// A subgradient step: prices of jobs placed more than once rise. @returns whether there was one to take
+  bool reprice(const std::vector<double>& uses, Int128 bound, double pace) {
+    double norm = 0;
+    for (std::size_t j = 0; j < jobs_; ++j) {
+      if (uses[j] > 1 || price_[j] > 0) norm += (uses[j] - 1) * (uses[j] - 1);
+    }
+    if (norm == 0) return false;
+    const double length = pace * static_cast<double>(bound - std::max<Int128>(0, best_.profit)) / norm;
+    for (std::size_t j = 0; j < jobs_; ++j) {
+      price_[j] = std::max<Int128>(0, price_[j] + static_cast<Int128>(length * (uses[j] - 1)));
+    }
+    return true;
+  }
+
   /// Prices of the jobs for being placed once, by subgradient steps on the bound of jobs in parts.
   void set_prices() {
     position_.assign(jobs_, 0);
@@ -331,13 +345,7 @@ class DatedSolver {
         pace /= 2;
         stale = 0;
       }
-      double norm = 0;
-      for (std::size_t j = 0; j < jobs_; ++j) norm += uses[j] > 1 || price_[j] > 0 ? (uses[j] - 1) * (uses[j] - 1) : 0;
-      if (norm == 0) break;
-      const double length = pace * static_cast<double>(bound - std::max<Int128>(0, best_.profit)) / norm;
-      for (std::size_t j = 0; j < jobs_; ++j) {
-        price_[j] = std::max<Int128>(0, price_[j] + static_cast<Int128>(length * (uses[j] - 1)));
-      }
+      if (!reprice(uses, bound, pace)) break;
     }
     price_ = std::move(best_price);
     if (least >= 0) bound_ = std::min(bound_, least);
@@ -384,24 +392,29 @@ class DatedSolver {
     if (depth == decisions_.size() || !is_promising(depth, profit)) return;
     const std::size_t job = decisions_[depth];
     for (std::size_t d = 0; d < devices_; ++d) {
-      const DatedCandidate* one = at_[job][d];
-      if (one == nullptr || (twin_[d] && current_[d].empty() && current_[*twin_[d]].empty())) continue;
-      const WindowRoom::Place place = room_[d].place_of(one->window);
-      if (room_[d].room(place) < one->item.cost) continue;
-      current_[d].push_back(windowed(*one));
-      work_ += static_cast<std::int64_t>(8 * current_[d].size());
-      const Sequence::Status status = sequence(current_[d], sequence_nodes).status;
-      if (status == Sequence::Status::found) {
-        room_[d].take(place, one->item.cost);
-        device_[job] = d;
-        descend(depth + 1, profit + one->item.profit);
-        device_[job].reset();
-        room_[d].take(place, -one->item.cost);
-      }
-      stopped_ = stopped_ || status == Sequence::Status::unknown;
-      current_[d].pop_back();
+      const bool has_empty_twin = twin_[d] && current_[d].empty() && current_[*twin_[d]].empty();
+      if (at_[job][d] != nullptr && !has_empty_twin) descend_with(job, d, depth, profit);
     }
     if (!must(job)) descend(depth + 1, profit);
+  }
+
+  /// Where the device has room for the job.
+  void descend_with(std::size_t job, std::size_t d, std::size_t depth, Int128 profit) {
+    const DatedCandidate& one = *at_[job][d];
+    const WindowRoom::Place place = room_[d].place_of(one.window);
+    if (room_[d].room(place) < one.item.cost) return;
+    current_[d].push_back(windowed(one));
+    work_ += static_cast<std::int64_t>(8 * current_[d].size());
+    const Sequence::Status status = sequence(current_[d], sequence_nodes).status;
+    if (status == Sequence::Status::found) {
+      room_[d].take(place, one.item.cost);
+      device_[job] = d;
+      descend(depth + 1, profit + one.item.profit);
+      device_[job].reset();
+      room_[d].take(place, -one.item.cost);
+    }
+    stopped_ = stopped_ || status == Sequence::Status::unknown;
+    current_[d].pop_back();
   }
 
   [[nodiscard]] bool is_promising(std::size_t depth, Int128 profit) {

@@ -22,7 +22,7 @@
 namespace perfpred {
 namespace {
 
-void check(const PlanRequest& request, bool has_model) {
+void check_devices(const PlanRequest& request) {
   if (request.devices.empty()) throw InputError("a plan needs a device");
   for (const PlanDevice& device : request.devices) {
     if (device.budget_sec < 0) throw InputError(fmt::format("budget {} s is negative", device.budget_sec));
@@ -31,6 +31,14 @@ void check(const PlanRequest& request, bool has_model) {
       throw InputError("some devices of a plan have no name");
     }
   }
+  for (const auto& [device, price] : request.price_per_hour) {
+    if (!(price >= 0) || std::isinf(price))
+      throw InputError(fmt::format("price per hour {} of {} is not a number >= 0", price, device));
+  }
+}
+
+void check(const PlanRequest& request, bool has_model) {
+  check_devices(request);
   if (request.epochs < 1) throw InputError(fmt::format("{} epochs are not a positive number", request.epochs));
   if (!(request.startup_sec >= 0) || std::isinf(request.startup_sec)) {
     throw InputError(fmt::format("start-up of {} s is not a number >= 0", request.startup_sec));

@@ -13,6 +13,7 @@
 #include "plan/dated.h"
 #include "plan/limits.h"
 #include "plan/plan_problem.h"
+#include "plan/second_goals.h"
 #include "statistics/confidence.h"
 
 namespace perfpred {
@@ -137,6 +138,7 @@ class ProblemSolver {
     }
     Assignment best = assigned(problem_, thorough);
     sum_again(problem_, best);
+    reach(best, plan);
     plan.status = best.status;
     plan.value = best.value;
     plan.upper_bound = best.upper_bound;
@@ -150,6 +152,37 @@ class ProblemSolver {
   }
 
  private:
+  /// Of the plans of this value the one that ends first, then the cheapest.
+  void reach(Assignment& best, RunPlan& plan) const {
+    SecondGoals goals = {{}, windows_, prices()};
+    for (const PlanDevice& device : request_.devices) goals.free_from.push_back(device.free_from_sec);
+    SecondBounds reached = request_.objective == PlanObjective::best || safely_ || !best.found()
+                               ? second_goals_of(problem_, goals, best)
+                               : reach_second_goals(problem_, goals, best, limits_);
+    if (request_.objective == PlanObjective::best) reached.makespan_bound = reached.makespan;  // as best_run() chooses
+    plan.makespan_sec = reached.makespan;
+    plan.makespan_lower_bound_sec = reached.makespan_bound;
+    plan.cost = reached.price;
+    const bool lacks_prices = goals.prices.empty() && !request_.price_per_hour.empty();
+    if (!lacks_prices) plan.cost_lower_bound = reached.price_bound;
+  }
+
+  /// Of each job on each device; empty if one is not known.
+  [[nodiscard]] std::vector<std::vector<double>> prices() const {
+    std::vector<std::vector<double>> all;
+    constexpr double hour = 3600;
+    for (const PlanCandidate& candidate : candidates_) {
+      std::vector<double>& job = all.emplace_back(candidate.size());
+      for (std::size_t d = 0; d < candidate.size(); ++d) {
+        if (!candidate[d]) continue;
+        const auto known = request_.price_per_hour.find(candidate[d]->workload.device);
+        if (known == request_.price_per_hour.end()) return {};
+        job[d] = known->second * static_cast<double>(candidate[d]->cost_sec) / hour;
+      }
+    }
+    return all;
+  }
+
   /// One after another in the order of the candidates, or where they have times in an order that keeps those.
   void add_runs(std::size_t d, const JobDevices& device, RunPlan& plan) const {
     std::vector<StartedJob> starts;

@@ -23,6 +23,7 @@ struct Series {
     bars,   ///< beside those of other series; x counts categories from 0
     guide,  ///< thin dashed grey line, for orientation; only its end must lie within the axes
     band,   ///< area between low and high
+    spans,  ///< of categories, a bar from low to high for each point
   };
   std::string label = {};  ///< in the legend; empty: not there
   Style style = Style::points;

@@ -182,6 +182,9 @@ std::string plot_term(const Series& series, const std::string& data, std::size_t
       case Style::bars:
         return fmt::format("{0} using 1:2:({1}):1:($2-{2}):($2+{2}) with boxxyerror fs solid 0.85 noborder {3}", data,
                            axes.y.low, 0.46 * bar_width, fill);
+      case Style::spans:
+        return fmt::format(
+            "{} using 1:2:3:4:($2-0.35):($2+0.35) with boxxyerror fs solid 0.85 border lc rgb 'white' {}", data, fill);
       case Style::band:
         return fmt::format("{} using 1:3:4 with filledcurves fs transparent solid 0.25 noborder {}", data, fill);
     }

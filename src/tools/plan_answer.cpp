@@ -203,6 +203,7 @@ void PlanTerms::complete_for(const PlanCandidates& candidates) {
   if (value_of == "value" && !candidates.has_values) throw InputError("value: the table has no column value");
   request.value = value_of == "acc" ? PlanValue::accuracy : value_of == "thr" ? PlanValue::throughput : PlanValue::own;
   if (epochs) request.epochs = *epochs;
+  for (const auto& [device, price] : prices) request.price_per_hour[device] = price.per_hour;
   const bool all_say = std::all_of(candidates.jobs.begin(), candidates.jobs.end(),
                                    [](const QueuedJob& job) { return job.epochs.has_value(); });
   if (!epochs && !all_say) throw InputError("epochs is missing, and not every row of the table has a column epochs");
@@ -246,6 +247,17 @@ std::optional<double> PlanTerms::price(const RunPlan& plan) const {
   for (const PlannedRun& run : plan.runs) sum += *price(run);
   if (!std::isfinite(sum)) throw InputError("the price of the plan is too much");
   return sum;
+}
+
+std::optional<double> PlanTerms::price_lower_bound(const RunPlan& plan) const {
+  if (!plan.cost_lower_bound || (!price_per_hour && request.price_per_hour.empty())) return std::nullopt;
+  if (!price_per_hour) return plan.cost_lower_bound;
+  constexpr double hour = 3600;
+  return *price_per_hour * *plan.cost_lower_bound / hour;
+}
+
+bool PlanTerms::is_cheapest(const RunPlan& plan) const {
+  return price_lower_bound(plan).has_value() && plan.cost_lower_bound == plan.cost;
 }
 
 std::string PlanTerms::currency() const { return prices.empty() ? std::string() : prices.begin()->second.currency; }
@@ -462,13 +474,18 @@ json to_json(const RunPlan& plan, const PlanTerms& terms) {
                    {"value", plan.value},
                    {"value_of", terms.value_of},
                    {"upper_bound", plan.upper_bound},
+                   {"makespan_sec", plan.makespan_sec},
+                   {"makespan_lower_bound_sec", plan.makespan_lower_bound_sec},
+                   {"makespan_optimal", plan.makespan_sec == plan.makespan_lower_bound_sec},
                    {"confidence", terms.request.confidence},
                    {"items", json::array()},
                    {"marginal", json::array()},
                    {"missed", json::array()},
                    {"pareto", json::array()},
                    {"left_out", json::array()},
-                   {"price", or_null(terms.price(plan))}};
+                   {"price", or_null(terms.price(plan))},
+                   {"price_lower_bound", or_null(terms.price_lower_bound(plan))},
+                   {"price_optimal", terms.is_cheapest(plan)}};
   if (!terms.currency().empty()) document["currency"] = terms.currency();
   if (!terms.free_from.empty()) document["free_from_sec"] = free_from_json(terms);
   for (const PlannedRun& run : plan.runs) document["items"].push_back(to_json(run, plan, terms));

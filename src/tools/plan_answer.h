@@ -64,7 +64,7 @@ struct PlanTerms {
   /// @throws InputError for a word that is not known, a device without a budget, a time without a device
   void complete_request();
 
-  /// Sets the request's value and epochs, by what the rows say. @throws InputError if nothing says them
+  /// Sets the request's value, epochs and prices, by what the rows say. @throws InputError if nothing says them
   void complete_for(const PlanCandidates& candidates);
 
   /// Of each device, if all have the same.
@@ -74,7 +74,10 @@ struct PlanTerms {
   [[nodiscard]] std::optional<double> price(const PlannedRun& run) const;
   /// Of the planned runs. @throws InputError if it is no finite number, and as for a run
   [[nodiscard]] std::optional<double> price(const RunPlan& plan) const;
-  [[nodiscard]] std::string currency() const;  ///< empty if it is not known
+  /// No plan that is worth as much and ends as soon is cheaper; empty if nothing is known, or without prices.
+  [[nodiscard]] std::optional<double> price_lower_bound(const RunPlan& plan) const;
+  [[nodiscard]] bool is_cheapest(const RunPlan& plan) const;  ///< whether that is proved
+  [[nodiscard]] std::string currency() const;                 ///< empty if it is not known
 };
 
 /// Reads a JSON object of the options of perfpred-plan: budget_sec (an object where devices have their own), and if

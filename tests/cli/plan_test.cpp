@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
@@ -439,6 +440,91 @@ TEST_F(PlanProgram, SaysWhichTimesOfAJobAreNone) {
   expect_refusal(run({"--budget-sec", "3600", "--epochs", "1", "--time-source", "predicted", "--confidence", "0.9"},
                      "network,batch_size,device,acc_mean,deadline_sec\nresnet18,64,T4,0.5,3000\n"),
                  2, "planned by median times");
+}
+
+TEST_F(PlanProgram, OfPlansOfOneValueTheFirstToEndThenTheCheapestIsTaken) {
+  // Two sets of three jobs are worth 3: 10 + 20 + 30 s end first.
+  const std::string same = header + row(2, 16, 32, "4.0", "500", "1") + row(2, 16, 64, "2.0", "400", "1") +
+                           row(3, 16, 32, "3.0", "300", "1") + row(3, 32, 32, "1.0", "200", "1");
+  const json one = run_json({"--budget-sec", "95", "--epochs", "10", "--price-per-hour", "360"}, same);
+  EXPECT_EQ(one["value"], 3);
+  EXPECT_EQ(one["makespan_sec"], 60);
+  EXPECT_EQ(one["makespan_lower_bound_sec"], 60);
+  EXPECT_EQ(one["makespan_optimal"], true);
+  EXPECT_DOUBLE_EQ(one["price"], 6);
+  EXPECT_EQ(one["price_lower_bound"], one["price"]);
+  EXPECT_EQ(one["price_optimal"], true);
+  // All fit on one device; on two they end after 50 s: 40 + 10 and 20 + 30.
+  const json two = run_json({"--budget-sec", "100", "--epochs", "10", "--gpus", "2"}, same);
+  EXPECT_EQ(two["makespan_sec"], 50);
+  EXPECT_EQ(two["makespan_optimal"], true);
+  EXPECT_EQ(two["price"], json());
+  EXPECT_EQ(two["price_lower_bound"], json());
+  EXPECT_EQ(two["price_optimal"], false);
+  // Equal times on both devices: the long run ends last wherever it is, the others go where a second costs less.
+  const auto on = [&](const std::string& device) {
+    return row(2, 16, 32, "9", "500", "1", device) + row(2, 16, 64, "4", "400", "1", device) +
+           row(3, 16, 32, "4", "300", "1", device);
+  };
+  const json priced = run_json({"--budget-sec", "100", "--epochs", "10", "--devices", "T4,L4", "--prices",
+                                folder_.write("prices.csv", "device,price_per_hour\nT4,36\nL4,72\n")},
+                               header + on("T4") + on("L4"));
+  EXPECT_EQ(priced["makespan_sec"], 90);
+  EXPECT_EQ(priced["makespan_optimal"], true);
+  EXPECT_DOUBLE_EQ(priced["price"], 0.9 + 2 * 0.8);
+  EXPECT_EQ(priced["price_optimal"], true);
+  const Finished text = run({"--budget-sec", "100", "--epochs", "10", "--gpus", "2"}, same);
+  EXPECT_THAT(text.out, ::testing::HasSubstr("ends after 50 s (no plan of this value ends sooner)\n"));
+}
+
+TEST_F(PlanProgram, PrintsTheLinesThatSubmitIt) {
+  const std::string table = header + row(2, 16, 32, "7.0", "500", "0.5", "T4") +
+                            row(2, 16, 64, "12.0", "400", "0.7", "T4") + row(3, 16, 32, "30.0", "300", "0.9", "T4");
+  std::istringstream lines(table);
+  std::string line, queue;
+  const std::vector<std::string> cells = {"id,earliest_sec", "it's a; night,", "b,", "c,200"};
+  for (const std::string& cell : cells) {
+    std::getline(lines, line);
+    queue += line + "," + cell + "\n";
+  }
+  const Finished printed = run({"--budget-sec", "600", "--epochs", "10", "--sbatch", "my train.sh"}, queue);
+  ASSERT_EQ(printed.exit_code, 0) << printed.err;
+  EXPECT_THAT(printed.out, ::testing::HasSubstr("the mean of the measured times"));
+  // A stand-in for sbatch writes its words, one a line, and says a number as sbatch --parsable does.
+  const std::string fake = folder_.write("sbatch",
+                                         "#!/bin/sh\nfor word in \"$@\"; do echo \"$word\" >> \"$LOG\"; done\n"
+                                         "echo . >> \"$LOG\"\necho 7$(grep -c '^[.]$' \"$LOG\")\n");
+  std::filesystem::permissions(fake, std::filesystem::perms::owner_all);
+  const std::string log = folder_.file("log"), folder = fake.substr(0, fake.rfind('/'));
+  const Finished done = spawn({"/usr/bin/env", "PATH=" + folder + ":/usr/bin:/bin", "LOG=" + log, "/bin/sh",
+                               folder_.write("submit.sh", printed.out)});
+  EXPECT_EQ(done.exit_code, 0) << done.err;
+  std::vector<std::string> words;
+  std::istringstream said(slurp(log));
+  while (std::getline(said, line)) words.push_back(line);
+  const auto key = [](int batch, int depth) {
+    return ::testing::HasSubstr("depth=" + std::to_string(depth) +
+                                ";base_filters=16;batch_size=" + std::to_string(batch));
+  };
+  // 70 s, 120 s and, from 200 on, 300 s.
+  EXPECT_THAT(words,
+              ::testing::ElementsAre("--parsable", "--job-name=it's a; night", "--time=0-00:02:00", "--gres=gpu:1",
+                                     "my train.sh", key(32, 2), "10", "it's a; night", ".",  //
+                                     "--parsable", "--job-name=b", "--time=0-00:02:00", "--dependency=afterany:71",
+                                     "--gres=gpu:1", "my train.sh", key(64, 2), "10", "b", ".",  //
+                                     "--parsable", "--job-name=c", "--time=0-00:05:00", "--dependency=afterany:72",
+                                     "--begin=now+200", "--gres=gpu:1", "my train.sh", key(32, 3), "10", "c", "."));
+  const Finished named = run(
+      {"--budget-sec", "600", "--epochs", "10", "--sbatch", "t.sh", "--devices", "T4,T4", "--free-from-sec", "T4=60"},
+      queue);
+  EXPECT_THAT(named.out, ::testing::HasSubstr(" --begin=now+60 --gres=gpu:t4:1 t.sh "));
+  EXPECT_THAT(
+      run({"--budget-sec", "3600", "--epochs", "1", "--time-source", "predicted", "--value", "thr", "--sbatch", "t.sh"},
+          "network,batch_size,device\nresnet18,64,T4\n")
+          .out,
+      ::testing::AllOf(::testing::HasSubstr("the 50 % quantile of the predicted time"),
+                       ::testing::HasSubstr("--job-name=resnet")));
+  expect_refusal(run({"--budget-sec", "600", "--epochs", "10", "--sbatch", ""}, queue), 2, "--sbatch is empty");
 }
 
 TEST_F(PlanProgram, EachJobHasItsEpochsAndValue) {

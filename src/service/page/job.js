@@ -2,8 +2,8 @@
 // What is asked: fields by their names, devices, and a file in place of a network. It stands in the address, so that a
 // link is the question.
 
-/** `fields`: what was typed, as it was typed. `file`: {kind: "config" | "step", name, text}, or null. */
-const job = { fields: {}, devices: [], chosen: 0, file: null, model: "" };
+/** `fields`: what was typed, as it was typed; `queue`: so too. `file`: {kind: "config" | "step", name, text}, or null. */
+const job = { fields: {}, devices: [], chosen: 0, file: null, model: "", queue: { rows: "", budget: "" } };
 
 const firstQuestion = {
   fields: { network: "resnet50", batch_size: "64", precision: "bf16" },
@@ -15,7 +15,7 @@ const longestInLink = 6000;
 
 function readLink() {
   const link = new URLSearchParams(location.hash.slice(1));
-  Object.assign(job, { fields: {}, devices: [], chosen: 0, file: null, model: "" });
+  Object.assign(job, { fields: {}, devices: [], chosen: 0, file: null, model: "", queue: { rows: "", budget: "" } });
   if ([...link].length === 0) {
     job.fields = { ...firstQuestion.fields };
     job.devices = firstQuestion.devices.map(([name, price]) => ({ name, price }));
@@ -27,6 +27,8 @@ function readLink() {
       job.devices.push(at < 0 ? { name: value, price: "" } : { name: value.slice(0, at), price: value.slice(at + 1) });
     } else if (name === "chosen") job.chosen = Math.max(0, parseInt(value, 10) || 0);
     else if (name === "model") job.model = value;
+    else if (name === "queue") job.queue.rows = value;
+    else if (name === "queue_budget") job.queue.budget = value;
     else if (name === "config" || name === "step") job.file = { kind: name, name: link.get("file") ?? name, text: value };
     else if (name !== "file") job.fields[name] = value;
   }
@@ -39,6 +41,8 @@ function link() {
   for (const { name, price } of job.devices) to.append("device", price === "" ? name : name + "@" + price);
   if (job.chosen > 0) to.set("chosen", job.chosen);
   if (job.model) to.set("model", job.model);
+  if (job.queue.rows.trim() !== "") to.set("queue", job.queue.rows);
+  if (job.queue.budget.trim() !== "") to.set("queue_budget", job.queue.budget);
   if (job.file) {
     to.set("file", job.file.name);
     to.set(job.file.kind, job.file.text.length <= longestInLink ? job.file.text : "");

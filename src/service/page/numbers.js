@@ -6,6 +6,7 @@ const digits = (value, count = 3) =>
     : String(Number(value.toPrecision(count)));
 
 function seconds(value) {
+  if (value === 0) return "0 s";
   if (value < 1e-3) return digits(value * 1e6) + " µs";
   if (value < 1) return digits(value * 1e3) + " ms";
   if (value < 120) return digits(value) + " s";

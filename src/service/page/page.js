@@ -155,10 +155,12 @@ async function start() {
   readLink();
   showModels();
   buildForm(ask);
+  buildPlan();
   addEventListener("hashchange", () => {
     readLink();
     showForm();
     showDevices(ask);
+    showPlan();
     ask();
   });
   await ask();
