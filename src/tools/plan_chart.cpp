@@ -33,7 +33,7 @@ std::string name_of(const json& item) {
   std::string name = key.substr(key.find('=') + 1, key.find(';') - key.find('=') - 1);
   for (const auto& [field, value] : item.at("fields").items()) {
     if (field == "network" || field == "device") continue;
-    name += fmt::format(" {}={}", field, value.is_string() ? value.get<std::string>() : value.dump());
+    name += fmt::format(" {}={}", field, value.is_string() ? value.get<std::string>() : dumped(value));
   }
   return name;
 }
