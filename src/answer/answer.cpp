@@ -82,6 +82,7 @@ void add_work(Answer& answer, const DeviceCatalogue& devices) {
 
 /// Samples of so many steps. @throws InputError for more than a workload may have
 std::int64_t samples_of(const Workload& workload, std::int64_t steps) {
+  workload.validate();
   const std::int64_t samples = samples_per_step(workload);
   constexpr std::int64_t most = std::int64_t{1} << 52;
   if (steps > most / samples) throw InputError(fmt::format("max_steps {} of {} samples are too many", steps, samples));

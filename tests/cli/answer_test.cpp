@@ -71,6 +71,14 @@ TEST(Answer, AJobOfSomeStepsTakesTheirTime) {
                      R"({"network": "gpt2", "batch_size": 4, "device": "L4", "max_steps": 10, "epochs": 2})"
                      "\n");
   EXPECT_THAT(line.out, HasSubstr("epochs and max_steps are both given"));
+  const testing::Finished unsized =
+      testing::spawn({testing::program("predict"), "--jsonl"},
+                     R"({"network": "gpt2", "device": "L4", "max_steps": 10})"
+                     "\n"
+                     R"({"network": "gpt2", "batch_size": 4, "device": "L4", "max_steps": 10})"
+                     "\n");
+  EXPECT_LT(unsized.exit_code, 128);  // no signal
+  EXPECT_THAT(unsized.out, ::testing::AllOf(HasSubstr("batch_size is missing"), HasSubstr("total_sec")));
   terms.max_steps = std::numeric_limits<std::int64_t>::max();
   EXPECT_THAT(testing::refusal([&] { (void)answer(model, pictures, terms); }), HasSubstr("are too many"));
 }
