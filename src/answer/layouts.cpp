@@ -30,9 +30,10 @@ std::vector<std::int64_t> divisors(std::int64_t whole) {
   return all;
 }
 
-/// Every layout of the search's devices; of a forward pass alone, those that differ for it and are timed.
-std::vector<ParallelLayout> layouts_of(const TransformerDescription& network, std::int64_t gpus, std::int64_t words,
-                                       bool trains) {
+/// Every layout of the search's devices that the job can have; of a forward pass alone, those that differ for it and
+/// are timed.
+std::vector<ParallelLayout> layouts_of(const TransformerDescription& network, std::int64_t gpus, const Workload& job) {
+  const std::int64_t words = job.input.front();
   std::vector<ParallelLayout> all;
   const auto add = [&](ParallelLayout layout, std::initializer_list<Sharding> shardings) {
     for (const Sharding sharding : shardings) {
@@ -40,11 +41,12 @@ std::vector<ParallelLayout> layouts_of(const TransformerDescription& network, st
       all.push_back(layout);
     }
   };
-  if (!trains) {
+  if (job.phases == Phases::forward) {
     add({.dp = gpus}, {Sharding::none, Sharding::fsdp});
     return all;
   }
   add({.dp = gpus}, {Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::fsdp});
+  if (!job.adapter.empty()) return all;
   for (const std::int64_t tp : divisors(gpus)) {
     for (const std::int64_t pp : divisors(gpus / tp)) {
       for (const std::int64_t ep : divisors(network.experts > 0 ? gpus / tp / pp : 1)) {
@@ -75,7 +77,7 @@ class Search {
   Layouts run(const TransformerDescription& network) {
     Layouts found;
     const bool trains = job_.phases != Phases::forward;
-    for (const ParallelLayout& layout : layouts_of(network, asked_.gpus, job_.input.front(), trains)) {
+    for (const ParallelLayout& layout : layouts_of(network, asked_.gpus, job_)) {
       if (job_.batch_size % layout.dp != 0) continue;
       const std::int64_t share = job_.batch_size / layout.dp;
       for (std::int64_t micro_batch = 1; micro_batch <= share; micro_batch *= 2) {
@@ -175,6 +177,8 @@ Layouts rank_layouts(const TimeRegressor& model, const Workload& job, const Layo
                                  job.batch_size, shown(job.network)));
   }
   found.left_out = {"cp, sp=0 where the words can be shared, stages of different size, and fsdp joined with tp and pp"};
+  if (!job.adapter.empty()) found.left_out.emplace_back("tp and pp, which split networks that are trained whole");
+  if (ranked.lacks_memory()) found.left_out.emplace_back("layouts whose memory is not known for such a training");
   return found;
 }
 

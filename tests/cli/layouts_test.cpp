@@ -89,6 +89,14 @@ TEST(Layouts, RefuseInOneLine) {
 }
 
 /// A forward pass has no gradients, states and recomputation to lay out.
+TEST(Layouts, OfAdaptersAreReplicas) {
+  const json found = json_of(layouts({"--gpus", "8", "--adapter", "lora:r=16", "--json"}));
+  EXPECT_GT(found.at("space"), 0);
+  for (const json& one : found.at("layouts"))
+    EXPECT_THAT(one.at("parallel").get<std::string>(), Not(HasSubstr("tp="))) << one;
+  EXPECT_THAT(found.at("left_out").dump(), HasSubstr("trained whole"));
+}
+
 TEST(Layouts, OfAForwardPassDiffer) {
   const json found = json_of(layouts({"--gpus", "8", "--phases", "forward", "--top", "1000", "--json"}));
   std::set<std::string> parallel;
