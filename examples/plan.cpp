@@ -15,6 +15,7 @@
 
 #include "device_file.h"
 #include "graphs_option.h"
+#include "tools/answer_text.h"
 #include "tools/plan_answer.h"
 #include "tools/sbatch_lines.h"
 #include "tools/terminal_text.h"
@@ -91,21 +92,21 @@ void print_rows(const std::vector<PlannedRun>& runs, const RunPlan& plan, bool s
       std::printf(" %12lld %12lld  %s", static_cast<long long>(run.start_sec),
                   static_cast<long long>(run.start_sec + run.cost_sec), device_of(run, plan).c_str());
     }
-    if (run.verdict == MemoryVerdict::only_just) std::printf("  (memory only just fits)");
-    if (run.verdict == MemoryVerdict::does_not_fit) std::printf("  (memory does not fit)");
+    if (run.verdict.value_or(MemoryVerdict::fits) != MemoryVerdict::fits)
+      std::printf("  (memory %s)", in_words(*run.verdict));
     std::printf("\n");
   }
 }
 
 /// How many rows no device can run, or one of them cannot, and why the first of them.
-void print_left_out(const RunPlan& plan) {
+void print_left_out(const RunPlan& plan, std::FILE* to) {
   std::map<std::string, std::vector<const RowLeftOut*>> by_device;
   for (const RowLeftOut& row : plan.left_out) by_device[row.device].push_back(&row);
   for (const auto& [device, rows] : by_device) {
     const bool several = rows.size() > 1;
     const std::string what = device.empty() ? fmt::format("cannot be planned and {} left out", several ? "are" : "is")
                                             : "cannot run on " + device;
-    fmt::print("{} row{} {}; the first, {}: {}\n", rows.size(), several ? "s" : "", what, rows.front()->key,
+    fmt::print(to, "{} row{} {}; the first, {}: {}\n", rows.size(), several ? "s" : "", what, rows.front()->key,
                rows.front()->reason);
   }
 }
@@ -142,7 +143,7 @@ void print_text(const RunPlan& plan, const PlanTerms& terms) {
   }
   print_rows(plan.runs, plan, true);
   print_out_of_domain(plan.runs);
-  print_left_out(plan);
+  print_left_out(plan, stdout);
   if (!plan.missed.empty()) {
     std::printf("just missed (and what the value loses if the run is forced into the plan)\n");
     const int width = width_of(plan.missed, plan, false);
@@ -292,6 +293,7 @@ int plan_command(int argc, char** argv) {
     if (!plan_file.empty()) write_plan(plan_file, plan);
     if (!batch_script.empty()) {
       fmt::print("{}", sbatch_lines(plan, terms, batch_script, predicted));
+      print_left_out(plan, stderr);
     } else if (as_json) {
       fmt::print("{}\n", dumped(to_json(plan, terms), 2));
     } else {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tools/answer_text.h"
 #include "tools/step_report.h"
 #include "tools/terminal_text.h"
 
@@ -57,7 +58,7 @@ inline void print_text(const StepReport& report) {
   }
   if (report.device) {
     const DeviceAnswer& device = *report.device;
-    fmt::print("{}: {}", device.name, !device.fits ? "fits unknown" : *device.fits ? "fits" : "does not fit");
+    fmt::print("{}: {}", device.name, device.verdict ? in_words(*device.verdict) : "fits unknown");
     if (device.largest_batch) fmt::print(", largest batch {}", *device.largest_batch);
     if (device.bound) fmt::print(", bound by {}", to_string(*device.bound));
     if (device.time_at_peak_sec) fmt::print(", {:.3f} ms at its peak rates", 1e3 * *device.time_at_peak_sec);

@@ -108,11 +108,11 @@ TEST(StepReport, LaunchesOfAKnownTimeBoundAStep) {
 TEST(StepReport, AStepThatDoesNotFitHasASmallerLargestBatch) {
   const NetworkSteps network = steps_of(Workload::zoo("resnet18", 1));
   const StepReport large = report_step(network, 512, Precision::fp32, device_of(4));
-  EXPECT_EQ(large.device->fits, false);
+  EXPECT_EQ(large.device->verdict, MemoryVerdict::does_not_fit);
   ASSERT_TRUE(large.device->largest_batch);
   const std::int64_t most = *large.device->largest_batch;
-  EXPECT_EQ(report_step(network, most, Precision::fp32, device_of(4)).device->fits, true);
-  EXPECT_EQ(report_step(network, most + 1, Precision::fp32, device_of(4)).device->fits, false);
+  EXPECT_EQ(report_step(network, most, Precision::fp32, device_of(4)).device->verdict, MemoryVerdict::fits);
+  EXPECT_EQ(report_step(network, most + 1, Precision::fp32, device_of(4)).device->verdict, MemoryVerdict::only_just);
   EXPECT_FALSE(report_step(network, 1, Precision::fp32, device_of(0.1)).device->largest_batch);
 }
 
@@ -123,7 +123,7 @@ TEST(StepReport, ANetworkThatHoldsItsBatchSizeIsReportedWithoutTheLargest) {
     return any(batch);
   };
   const StepReport report = report_step(fixed, 8, Precision::fp32, device_of(40));
-  EXPECT_EQ(report.device->fits, true);
+  EXPECT_EQ(report.device->verdict, MemoryVerdict::fits);
   EXPECT_FALSE(report.device->largest_batch);
   EXPECT_EQ(report.device->largest_batch_unknown, "it was traced with 8 samples");
   EXPECT_THROW(static_cast<void>(report_step(fixed, 4, Precision::fp32, std::nullopt)), InputError);
@@ -134,7 +134,7 @@ TEST(StepReport, WhatDependsOnAnUnknownMemoryIsUnknown) {
   device.mem_gb.reset();
   const StepReport report = report_step(product(64), 1, Precision::fp32, device);
   EXPECT_TRUE(report.memory);
-  EXPECT_EQ(report.device->fits, std::nullopt);
+  EXPECT_EQ(report.device->verdict, std::nullopt);
   EXPECT_EQ(report.device->largest_batch_unknown, "the device's memory size is unknown");
   EXPECT_TRUE(report.device->bound);
 }
@@ -144,7 +144,7 @@ TEST(StepReport, MemoryOfOtherAcceleratorsIsUnknown) {
   device.kind = DeviceKind::other;
   const StepReport report = report_step(product(64), 1, Precision::fp32, device);
   EXPECT_FALSE(report.memory);
-  EXPECT_EQ(report.device->fits, std::nullopt);
+  EXPECT_EQ(report.device->verdict, std::nullopt);
   EXPECT_FALSE(report.device->largest_batch);
   EXPECT_EQ(report.device->largest_batch_unknown, "how the device allocates memory is unknown");
   EXPECT_TRUE(report.device->bound);

@@ -18,6 +18,13 @@
 #include "workload/workload_labels.h"
 
 namespace perfpred {
+
+const char* in_words(MemoryVerdict verdict) {
+  return verdict == MemoryVerdict::fits        ? "fits"
+         : verdict == MemoryVerdict::only_just ? "may or may not fit"
+                                               : "does not fit";
+}
+
 namespace {
 
 std::string gigabytes(std::int64_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / 1e9); }
@@ -28,12 +35,6 @@ std::string duration(double sec) {
   if (sec < 2 * minute) return fmt::format("{:.4g} s", sec);
   if (sec < 2 * hour) return fmt::format("{:.1f} min", sec / minute);
   return sec < 2 * day ? fmt::format("{:.1f} h", sec / hour) : fmt::format("{:.1f} days", sec / day);
-}
-
-const char* in_words(MemoryVerdict verdict) {
-  return verdict == MemoryVerdict::fits        ? "fits"
-         : verdict == MemoryVerdict::only_just ? "may or may not fit"
-                                               : "does not fit";
 }
 
 /// How a reader names fields, and what is marked for him.

@@ -18,6 +18,9 @@ enum class Reader { terminal, caller };
 /// The option of the programs for a field: `--batch-size` for batch_size.
 [[nodiscard]] std::string option_of(std::string_view field);
 
+/// "fits", "may or may not fit" or "does not fit".
+[[nodiscard]] const char* in_words(MemoryVerdict verdict);
+
 /// The workload's key, and a line for each figure.
 [[nodiscard]] std::string answer_text(const Answer& answer, Reader reader);
 

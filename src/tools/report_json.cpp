@@ -18,7 +18,8 @@ nlohmann::json memory_json(const MemoryEstimate& memory) {
 
 nlohmann::json device_json(const DeviceAnswer& device) {
   return {{"name", device.name},
-          {"fits", or_null(device.fits)},
+          {"fits", device.verdict ? nlohmann::json(*device.verdict == MemoryVerdict::fits) : nlohmann::json()},
+          {"verdict", device.verdict ? nlohmann::json(to_string(*device.verdict)) : nlohmann::json()},
           {"largest_batch", or_null(device.largest_batch)},
           {"bound", device.bound ? nlohmann::json(to_string(*device.bound)) : nlohmann::json()},
           {"time_at_peak_sec", or_null(device.time_at_peak_sec)}};

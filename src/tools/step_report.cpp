@@ -44,12 +44,11 @@ DeviceAnswer ask(const Device& device, const std::optional<TrainingJob>& job, co
     answer.largest_batch_unknown = "how the device allocates memory is unknown";
     return answer;
   }
-  const std::optional<MemoryVerdict> verdict = report.memory->verdict(device);
-  if (!verdict) {
+  answer.verdict = report.memory->verdict(device);
+  if (!answer.verdict) {
     answer.largest_batch_unknown = "the device's memory size is unknown";
     return answer;
   }
-  answer.fits = *verdict == MemoryVerdict::fits;
   try {
     answer.largest_batch =
         network.training ? largest_batch(*network.training, device) : largest_batch(network.step, *job, device);

@@ -21,7 +21,7 @@ inline constexpr std::array<Phase, 4> report_phases = {Phase::forward, Phase::lo
 /// How a training job fits on a device.
 struct DeviceAnswer {
   std::string name;
-  std::optional<bool> fits;                   ///< empty if the device's memory, or how it is allocated, is not known
+  std::optional<MemoryVerdict> verdict;       ///< empty if the device's memory, or how it is allocated, is not known
   std::optional<std::int64_t> largest_batch;  ///< that fits; empty if none does, or if it is not known
   std::string largest_batch_unknown;          ///< why it is not known; empty if it is
   /// What limits the step, by the standard model and the roofline, as forecast() says it; and its least time. Empty if

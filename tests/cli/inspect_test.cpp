@@ -180,6 +180,7 @@ TEST(InspectProgram, SaysTheMemoryOfPredict) {
       {"--network", "gpt2", "--batch-size", "8", "--weights", "nf4", "--adapter", "lora:r=16", "--precision", "bf16",
        "--device", "H100-SXM5-80GB"},
       {"--network", "bert_base", "--batch-size", "16", "--padding", "padded", "--device", "T4"},
+      {"--network", "bert_base", "--batch-size", "32", "--device", "L4"},  // only_just
       {"--network", "gpt2", "--batch-size", "4", "--checkpoint", "1", "--precision", "fp16", "--device", "T4"},
       {"--network", "resnet50", "--batch-size", "32", "--precision", "default", "--device", "A100-SXM4-80GB"},
   };
@@ -190,6 +191,7 @@ TEST(InspectProgram, SaysTheMemoryOfPredict) {
     const json step = json_of(inspect(job)), answer = json_of(spawn(asked));
     EXPECT_EQ(step.at("memory").at("peak_bytes"), answer.at("memory_bytes")) << job[1];
     EXPECT_EQ(step.at("device").at("largest_batch"), answer.at("largest_batch")) << job[1];
+    EXPECT_EQ(step.at("device").at("verdict"), answer.at("verdict")) << job[1];
   }
 }
 

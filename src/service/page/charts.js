@@ -2,7 +2,7 @@
 // Pictures. Each says in words what it shows; the numbers stand in a table beside it.
 
 const verdictColour = { fits: "var(--accent)", only_just: "var(--fair)", does_not_fit: "var(--bad)" };
-const verdictText = { fits: "fits", only_just: "only just fits", does_not_fit: "does not fit" };
+const verdictText = { fits: "fits", only_just: "may or may not fit", does_not_fit: "does not fit" };
 const memoryKinds = ["parameters", "gradients", "optimizer", "activations", "loader", "workspace", "context"];
 
 /** Units across, of which a letter is as wide as on the page: a phone's picture has fewer of them. */
