@@ -202,7 +202,8 @@ std::string text_of(const SlurmReport& report) {
   if (report.limits > 0) {
     add("{} jobs with a limit ran {:.1f} h; their limits reserved {:.1f} h, their forecasts' would have {:.1f} h\n",
         report.limits, report.used_hours, report.own_hours, report.forecast_hours);
-    add("a backfill scheduler would have won {:.1f} h\n", report.won_hours());
+    const double won = report.won_hours();
+    add("a backfill scheduler would have {} {:.1f} h\n", won < 0 ? "lost" : "won", std::abs(won));
   }
   return text;
 }

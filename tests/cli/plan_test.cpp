@@ -524,6 +524,10 @@ TEST_F(PlanProgram, PrintsTheLinesThatSubmitIt) {
           .out,
       ::testing::AllOf(::testing::HasSubstr("the 50 % quantile of the predicted time"),
                        ::testing::HasSubstr("--job-name=resnet")));
+  const Finished some =
+      run({"--budget-sec", "3600", "--epochs", "1", "--time-source", "predicted", "--value", "thr", "--sbatch", "t.sh"},
+          "network,batch_size,device\nresnet18,64,T4\nresnet18,999999,T4\n");
+  EXPECT_THAT(some.err, ::testing::HasSubstr("cannot"));  // the script has no line for it
   expect_refusal(run({"--budget-sec", "600", "--epochs", "10", "--sbatch", ""}, queue), 2, "--sbatch is empty");
 }
 
