@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <limits>
 #include <map>
 
 #include "plan/assignment.h"
+#include "plan/partial_plans.h"
 
 namespace perfpred {
 namespace {
@@ -29,8 +29,8 @@ class CoverSolver {
     start_greedily();
     best_.bound = solve_knapsack(jobs_, budget_, limits_).bound;
     if (best_.bound <= best_.profit) return best_;
-    std::vector<State> before;  // a job of each earlier group, but none of this one
-    std::vector<State> with = {{0, 0, none}};
+    std::vector<PartialPlan> before;  // a job of each earlier group, but none of this one
+    std::vector<PartialPlan> with = {{0, 0, PlanSteps::none}};
     constexpr std::size_t first_pruning = 1000;
     std::size_t prune_at = first_pruning;
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
@@ -39,7 +39,7 @@ class CoverSolver {
         with.clear();
       }
       if (limits_.expired() || memory_of_step(before.size(), with.size()) > limits_.memory_bytes ||
-          steps_.size() + before.size() + with.size() >= none) {
+          !steps_.has_room_for(before.size() + with.size())) {
         return best_;
       }
       with = undominated(with, extended(with, i));
@@ -50,26 +50,13 @@ class CoverSolver {
     }
     if (!with.empty() && with.back().profit > best_.profit) {
       best_.profit = with.back().profit;
-      best_.jobs.clear();
-      for (std::uint32_t at = with.back().last; at != none; at = steps_[at].before)
-        best_.jobs.push_back(steps_[at].job);
+      best_.jobs = steps_.jobs_of(with.back().last);
     }
     best_.bound = best_.profit;
     return best_;
   }
 
  private:
-  static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
-  struct State {
-    std::int64_t cost;
-    Int128 profit;
-    std::uint32_t last;  // the step that led here
-  };
-  struct Step {
-    std::uint32_t before;
-    std::uint32_t job;
-  };
-
   [[nodiscard]] bool begins_group(std::size_t i) const {
     return group_[jobs_[i].job] && (i == 0 || group_[jobs_[i].job] != group_[jobs_[i - 1].job]);
   }
@@ -90,53 +77,29 @@ class CoverSolver {
     best_.jobs.insert(best_.jobs.end(), more.jobs.begin(), more.jobs.end());
   }
 
-  /// An upper bound on the bytes in use while a job is added. A vector of steps that grows is copied.
+  /// An upper bound on the bytes in use while a job is added.
   [[nodiscard]] std::size_t memory_of_step(std::size_t before, std::size_t with) const {
-    return (2 * before + 5 * with) * sizeof(State) + 3 * (steps_.size() + before + with) * sizeof(Step);
+    return (2 * before + 5 * with) * sizeof(PartialPlan) + steps_.memory_with(before + with);
   }
 
-  std::vector<State> extended(const std::vector<State>& from, std::size_t i) {
+  std::vector<PartialPlan> extended(const std::vector<PartialPlan>& from, std::size_t i) {
     std::size_t next = i + 1;  // the next group's first job
     while (next < jobs_.size() && !begins_group(next)) ++next;
-    std::vector<State> states;
-    for (const State& state : from) {
-      if (state.cost > budget_ - jobs_[i].cost - required_[next]) break;
-      steps_.push_back({state.last, static_cast<std::uint32_t>(jobs_[i].job)});
+    std::vector<PartialPlan> states;
+    for (const PartialPlan& state : from) {
+      if (state.sec > budget_ - jobs_[i].cost - required_[next]) break;
       states.push_back(
-          {state.cost + jobs_[i].cost, state.profit + jobs_[i].profit, static_cast<std::uint32_t>(steps_.size() - 1)});
+          {state.sec + jobs_[i].cost, state.profit + jobs_[i].profit, steps_.add(state.last, jobs_[i].job)});
     }
     return states;
   }
 
   /// Drops the states that no choice of the jobs from `first` on makes better than the best plan.
-  void prune(std::vector<State>& states, std::size_t first) const {
-    std::vector<Candidate> later(jobs_.begin() + static_cast<std::ptrdiff_t>(first), jobs_.end());
-    std::sort(later.begin(), later.end(), better_ratio);
-    std::vector<Int128> costs = {0};
-    std::vector<Int128> profits = {0};
-    for (const Candidate& job : later) {
-      costs.push_back(costs.back() + job.cost);
-      profits.push_back(profits.back() + job.profit);
-    }
-    std::erase_if(states, [&](const State& state) {
-      const Int128 room = budget_ - state.cost;
-      const auto end = static_cast<std::size_t>(std::upper_bound(costs.begin(), costs.end(), room) - costs.begin() - 1);
-      Int128 bound = state.profit + profits[end];
-      if (end < later.size()) bound += share_of(later[end], static_cast<std::int64_t>(room - costs[end]));
-      return bound <= best_.profit;
+  void prune(std::vector<PartialPlan>& states, std::size_t first) const {
+    const LaterJobs later({jobs_.begin() + static_cast<std::ptrdiff_t>(first), jobs_.end()});
+    std::erase_if(states, [&](const PartialPlan& state) {
+      return state.profit + later.most_in(budget_ - state.sec) <= best_.profit;
     });
-  }
-
-  static std::vector<State> undominated(const std::vector<State>& a, const std::vector<State>& b) {
-    std::vector<State> all;
-    all.reserve(a.size() + b.size());
-    std::merge(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all),
-               [](const State& x, const State& y) { return x.cost != y.cost ? x.cost < y.cost : x.profit > y.profit; });
-    std::vector<State> kept;
-    for (const State& state : all) {
-      if (kept.empty() || state.profit > kept.back().profit) kept.push_back(state);
-    }
-    return kept;
   }
 
   std::int64_t budget_;
@@ -144,7 +107,7 @@ class CoverSolver {
   std::vector<Candidate> jobs_;
   const JobGroups& group_;
   std::vector<std::int64_t> required_;  // cost of the cheapest jobs of the groups that begin at a job or later
-  std::vector<Step> steps_;
+  PlanSteps steps_;
   Chosen best_;
 };
 

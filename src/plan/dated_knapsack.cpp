@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <iterator>
-#include <limits>
 #include <tuple>
+#include <utility>
 
 #include "plan/dated.h"
+#include "plan/partial_plans.h"
 
 namespace perfpred {
 namespace {
@@ -21,15 +21,15 @@ class AgreeableSolver {
   }
 
   std::optional<Chosen> solve() {
-    std::vector<State> states = {{0, 0, none}};
+    std::vector<PartialPlan> states = {{0, 0, PlanSteps::none}};
     constexpr std::size_t first_pruning = 256;
     std::size_t prune_at = first_pruning;
     for (std::size_t i = 0; i < jobs_.size(); ++i) {
       if (limits_.expired() || memory_of_step(states.size()) > limits_.memory_bytes ||
-          steps_.size() + states.size() >= none) {
+          !steps_.has_room_for(states.size())) {
         return std::nullopt;
       }
-      const std::vector<State> longer = extended(states, i);
+      const std::vector<PartialPlan> longer = extended(states, i);
       states = jobs_[i].must ? longer : undominated(states, longer);
       if (states.size() < prune_at) continue;
       prune(states, i + 1);
@@ -38,76 +38,43 @@ class AgreeableSolver {
     Chosen best{{}, least_, least_};
     if (states.empty() || states.back().profit <= least_) return best;
     best.profit = best.bound = states.back().profit;
-    for (std::uint32_t at = states.back().last; at != none; at = steps_[at].before) best.jobs.push_back(steps_[at].job);
+    best.jobs = steps_.jobs_of(states.back().last);
     return best;
   }
 
  private:
-  static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
-  struct State {
-    std::int64_t end;
-    Int128 profit;
-    std::uint32_t last;  // the step that led here
-  };
-  struct Step {
-    std::uint32_t before;
-    std::uint32_t job;
-  };
-
-  /// An upper bound on the bytes in use while a job is added. A vector of steps that grows is copied.
+  /// An upper bound on the bytes in use while a job is added.
   [[nodiscard]] std::size_t memory_of_step(std::size_t states) const {
-    return 7 * states * sizeof(State) + 3 * (steps_.size() + states) * sizeof(Step);
+    return 7 * states * sizeof(PartialPlan) + steps_.memory_with(states);
   }
 
   /// Ends stay in order, though several may wait for the job's earliest time.
-  std::vector<State> extended(const std::vector<State>& from, std::size_t i) {
+  std::vector<PartialPlan> extended(const std::vector<PartialPlan>& from, std::size_t i) {
     const DatedCandidate& job = jobs_[i];
-    std::vector<State> states;
-    for (const State& state : from) {
-      const std::int64_t start = std::max(state.end, job.window.earliest);
+    std::vector<PartialPlan> states;
+    for (const PartialPlan& state : from) {
+      const std::int64_t start = std::max(state.sec, job.window.earliest);
       if (start > job.window.deadline - job.item.cost) break;
-      const State next{start + job.item.cost, state.profit + job.item.profit,
-                       static_cast<std::uint32_t>(steps_.size())};
-      if (!states.empty() && states.back().end == next.end) states.pop_back();  // less profit: states ascend in both
+      const PartialPlan next{start + job.item.cost, state.profit + job.item.profit,
+                             steps_.add(state.last, job.item.job)};
+      if (!states.empty() && states.back().sec == next.sec) states.pop_back();  // less profit: states ascend in both
       states.push_back(next);
-      steps_.push_back({state.last, static_cast<std::uint32_t>(job.item.job)});
     }
     return states;
   }
 
-  static std::vector<State> undominated(const std::vector<State>& a, const std::vector<State>& b) {
-    std::vector<State> all;
-    all.reserve(a.size() + b.size());
-    std::merge(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all),
-               [](const State& x, const State& y) { return x.end != y.end ? x.end < y.end : x.profit > y.profit; });
-    std::vector<State> kept;
-    for (const State& state : all) {
-      if (kept.empty() || state.profit > kept.back().profit) kept.push_back(state);
-    }
-    return kept;
-  }
-
   /// Drops the states that no choice of the jobs from `first` on makes better than what is known.
-  void prune(std::vector<State>& states, std::size_t first) const {
-    std::vector<Candidate> later;
+  void prune(std::vector<PartialPlan>& states, std::size_t first) const {
+    std::vector<Candidate> items;
     std::int64_t begin = last_;
     for (std::size_t i = first; i < jobs_.size(); ++i) {
-      later.push_back(jobs_[i].item);
+      items.push_back(jobs_[i].item);
       begin = std::min(begin, jobs_[i].window.earliest);
     }
-    std::sort(later.begin(), later.end(), better_ratio);
-    std::vector<Int128> costs = {0};
-    std::vector<Int128> profits = {0};
-    for (const Candidate& job : later) {
-      costs.push_back(costs.back() + job.cost);
-      profits.push_back(profits.back() + job.profit);
-    }
-    std::erase_if(states, [&](const State& state) {
-      const Int128 room = last_ - std::min(last_, std::max(state.end, begin));
-      const auto end = static_cast<std::size_t>(std::upper_bound(costs.begin(), costs.end(), room) - costs.begin() - 1);
-      Int128 bound = state.profit + profits[end];
-      if (end < later.size()) bound += share_of(later[end], static_cast<std::int64_t>(room - costs[end]));
-      return bound <= least_;
+    const LaterJobs later(std::move(items));
+    std::erase_if(states, [&](const PartialPlan& state) {
+      const Int128 room = last_ - std::min(last_, std::max(state.sec, begin));
+      return state.profit + later.most_in(room) <= least_;
     });
   }
 
@@ -115,7 +82,7 @@ class AgreeableSolver {
   Int128 least_;
   const Limits& limits_;
   std::int64_t last_ = 0;
-  std::vector<Step> steps_;
+  PlanSteps steps_;
 };
 
 /// At most so many of the values, the first and the last among them.
