@@ -103,6 +103,16 @@ std::vector<Candidate> WholeProblem::candidates_on(std::size_t device) const {
   return candidates;
 }
 
+Int128 WholeProblem::profit_of_all() const {
+  Int128 all = 0;
+  for (const auto& job : jobs) {
+    Int128 most = 0;
+    for (const auto& item : job) most = std::max(most, item ? item->profit : 0);
+    all += most;
+  }
+  return all;
+}
+
 Assignment to_assignment(const WholeProblem& problem, const Places& places, Int128 bound) {
   Assignment assignment;
   if (places.profit < 0) {

@@ -85,6 +85,8 @@ struct WholeProblem {
 
   /// The jobs that a device can run.
   [[nodiscard]] std::vector<Candidate> candidates_on(std::size_t device) const;
+  /// What all jobs bring, each where it is worth most.
+  [[nodiscard]] Int128 profit_of_all() const;
 
   ValueUnit unit;
   std::vector<std::vector<std::optional<Candidate>>> jobs;

@@ -9,14 +9,30 @@
 namespace perfpred {
 namespace {
 
+/// Of a job on a device, within the device's budget.
+TimeWindow window_of(const AssignmentProblem& problem, const JobWindows& windows, std::size_t job, std::size_t device) {
+  TimeWindow window = windows[job][device];
+  window.deadline = std::min(window.deadline, problem.budgets[device]);
+  return window;
+}
+
+/// From the first earliest time to the last deadline; empty without candidates.
+TimeWindow window_of_all(const std::vector<DatedCandidate>& candidates) {
+  TimeWindow all{max_cost, 0};
+  for (const DatedCandidate& one : candidates) {
+    all.earliest = std::min(all.earliest, one.window.earliest);
+    all.deadline = std::max(all.deadline, one.window.deadline);
+  }
+  all.earliest = std::min(all.earliest, all.deadline);
+  return all;
+}
+
 /// Where jobs can be, each within its device's budget: the problem without the places that no schedule has.
 AssignmentProblem within_windows(AssignmentProblem problem, const JobWindows& windows) {
   for (std::size_t j = 0; j < problem.jobs.size(); ++j) {
     for (std::size_t d = 0; d < problem.budgets.size(); ++d) {
       auto& item = problem.jobs[j][d];
-      TimeWindow window = windows[j][d];
-      window.deadline = std::min(window.deadline, problem.budgets[d]);
-      if (item && !window.holds(item->cost)) item.reset();
+      if (item && !window_of(problem, windows, j, d).holds(item->cost)) item.reset();
     }
   }
   return problem;
@@ -39,17 +55,12 @@ class DatedSolver {
     for (std::size_t d = 0; d < devices_; ++d) {
       std::vector<DatedCandidate>& there = on_.emplace_back();
       for (std::size_t j = 0; j < jobs_; ++j) {
-        TimeWindow window = windows[j][d];
-        window.deadline = std::min(window.deadline, whole_.budgets[d]);
-        if (whole_.jobs[j][d]) there.push_back({*whole_.jobs[j][d], window, whole_.group[j].has_value()});
+        if (whole_.jobs[j][d])
+          there.push_back({*whole_.jobs[j][d], window_of(problem, windows, j, d), whole_.group[j].has_value()});
       }
       room_.emplace_back(there);
-      std::int64_t first = max_cost, last = 0;
-      for (const DatedCandidate& one : there) {
-        first = std::min(first, one.window.earliest);
-        last = std::max(last, one.window.deadline);
-      }
-      span_.push_back(last - std::min(first, last));
+      const TimeWindow all = window_of_all(there);
+      span_.push_back(all.deadline - all.earliest);
     }
     at_.assign(jobs_, std::vector<const DatedCandidate*>(devices_));
     for (std::size_t d = 0; d < devices_; ++d) {
@@ -60,13 +71,7 @@ class DatedSolver {
   Assignment solve() {
     const Assignment relaxed = assign(without_windows(), limits_, effort_);
     if (relaxed.status == PlanStatus::infeasible) return relaxed;
-    Int128 most = 0;
-    for (const auto& job : whole_.jobs) {
-      Int128 worth = 0;
-      for (const auto& item : job) worth = std::max(worth, item ? item->profit : 0);
-      most += worth;
-    }
-    bound_ = relaxed.optimal() ? profit_of(relaxed.device) : most;
+    bound_ = relaxed.optimal() ? profit_of(relaxed.device) : whole_.profit_of_all();
     if (relaxed.found()) keep_if_possible(relaxed.device);
     if (!is_closed()) close_gap();
     Assignment answer = to_assignment(whole_, best_, best_.profit < 0 ? bound_ : std::max(bound_, best_.profit));
@@ -150,15 +155,11 @@ class DatedSolver {
       }
       return false;
     }
-    std::int64_t first = max_cost, last = 0;
-    for (const DatedCandidate& one : on_[0]) {
-      first = std::min(first, one.window.earliest);
-      last = std::max(last, one.window.deadline);
-    }
+    const TimeWindow all = window_of_all(on_[0]);
     for (const bool keeps_deadlines : {true, false}) {
       std::vector<DatedCandidate> wider = on_[0];
       for (DatedCandidate& one : wider)
-        (keeps_deadlines ? one.window.earliest : one.window.deadline) = keeps_deadlines ? first : last;
+        (keeps_deadlines ? one.window.earliest : one.window.deadline) = keeps_deadlines ? all.earliest : all.deadline;
       const auto chosen = solve_agreeable(wider, best_.profit, limits_);
       if (!chosen) continue;
       bound_ = std::min(bound_, chosen->profit);
@@ -457,9 +458,7 @@ std::vector<WindowedJob> jobs_on(const AssignmentProblem& problem, const JobWind
   std::vector<WindowedJob> jobs;
   for (std::size_t j = 0; j < device.size(); ++j) {
     if (device[j] != on) continue;
-    TimeWindow window = windows[j][on];
-    window.deadline = std::min(window.deadline, problem.budgets[on]);
-    jobs.push_back({j, problem.jobs[j][on]->cost, window});
+    jobs.push_back({j, problem.jobs[j][on]->cost, window_of(problem, windows, j, on)});
   }
   return jobs;
 }

@@ -296,12 +296,7 @@ class MultiDeviceSolver {
   /// A Lagrangian bound, valid for any prices and bonuses >= 0; leaves those with the lowest. Every eighth relaxed
   /// solution starts a plan.
   Int128 lagrangian_bound() {
-    Int128 least = 0;  // what every job brings where it is worth most
-    for (const auto& job : problem_.jobs) {
-      Int128 most = 0;
-      for (const auto& item : job) most = std::max(most, item ? item->profit : 0);
-      least += most;
-    }
+    Int128 least = problem_.profit_of_all();
     auto best_price = price_;
     auto best_bonus = bonus_;
     double pace = 1;
