@@ -11,6 +11,7 @@
 #include "cli.h"
 #include "device_file.h"
 #include "graphs_option.h"
+#include "service/repeated.h"
 #include "service/run_spool.h"
 #include "service/server.h"
 #include "service/slurm_table.h"
@@ -167,13 +168,18 @@ int serve_command(int argc, char** argv) {
     Server server(given.listening(), given.limits, service, metrics, say);
     if (given.logs_requests) server.log_requests();
     for (const std::string& host : given.hosts) server.add_host(host);
-    const ModelWatch watch(models);
+    const Repeated reloads(ServedModels::pause, [&] { models.reload_replaced(); });
     std::optional<SlurmTable> table;
-    std::optional<SlurmTableWatch> table_watch;
-    if (!given.slurm.file.empty()) table_watch.emplace(table.emplace(models, given.slurm_options(), say));
+    std::optional<Repeated> refreshes, takes;
+    if (!given.slurm.file.empty()) {
+      table.emplace(models, given.slurm_options(), say);
+      refreshes.emplace(SlurmTable::pause, [&] { table->refresh(std::time(nullptr)); });
+    }
     std::optional<RunSpool> spool;
-    std::optional<RunSpoolWatch> spool_watch;
-    if (!given.spool.empty()) spool_watch.emplace(spool.emplace(models, service, given.spool, given.spool_model, say));
+    if (!given.spool.empty()) {
+      spool.emplace(models, service, given.spool, given.spool_model, say);
+      takes.emplace(RunSpool::pause, [&] { spool->take(); });
+    }
     server.run();
   });
 }

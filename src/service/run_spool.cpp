@@ -4,17 +4,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <perfpred/error.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -30,20 +26,11 @@ namespace fs = std::filesystem;
 /// Of a file: some ten thousand rows. Any user may drop one.
 constexpr std::size_t most_spool_bytes = std::size_t{4} << 20U;
 
-/// The text of a file of others, who may have put a link, a pipe or anything there. @throws InputError
-std::string text_of_regular(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0) throw InputError(fmt::format("cannot be read: {}", std::strerror(errno)));
-  std::string text;
-  struct stat found {};
-  const bool regular = ::fstat(fd, &found) == 0 && S_ISREG(found.st_mode);
-  if (regular && static_cast<std::size_t>(found.st_size) <= most_spool_bytes)
-    read_at(fd, 0, most_spool_bytes, text, path);
-  ::close(fd);
-  if (!regular) throw InputError("is no regular file");
-  if (static_cast<std::size_t>(found.st_size) > most_spool_bytes)
-    throw InputError(fmt::format("has more than {} bytes", most_spool_bytes));
-  return text;
+/// @throws InputError
+std::string text_of_dropped(const std::string& path) {
+  const RegularFile file(path, O_RDONLY);
+  if (file.size() > most_spool_bytes) throw InputError(fmt::format("has more than {} bytes", most_spool_bytes));
+  return file.text(most_spool_bytes);
 }
 
 }  // namespace
@@ -88,7 +75,7 @@ void RunSpool::take(const std::string& name) {
     if (::access(model->file.path.c_str(), W_OK) != 0)
       throw Error(fmt::format("{}: cannot be written: {}", model->file.path, std::strerror(errno)));
     try {
-      const std::vector<Run> runs = read_runs_text(name, text_of_regular(path));
+      const std::vector<Run> runs = read_runs_text(name, text_of_dropped(path));
       if (runs.empty()) throw InputError("holds no run");
       const std::vector<RejectedRun> set_aside = service_.learn(*model, runs);
       move_to("done");
@@ -105,15 +92,5 @@ void RunSpool::take(const std::string& name) {
     say_(fmt::format("spool: {} stays: {}", printable(name), complaint_));
   }
 }
-
-RunSpoolWatch::RunSpoolWatch(RunSpool& spool)
-    : thread_([&spool](const std::stop_token& stop) {
-        constexpr auto pause = std::chrono::seconds(1);
-        std::mutex mutex;
-        std::condition_variable_any never;
-        std::unique_lock lock(mutex);
-        do spool.take();
-        while (!never.wait_for(lock, stop, pause, [&] { return stop.stop_requested(); }));
-      }) {}
 
 }  // namespace perfpred

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <chrono>
 #include <functional>
 #include <string>
-#include <thread>
 
 #include "service/served_models.h"
 #include "service/service.h"
@@ -15,6 +15,7 @@ namespace perfpred {
 class RunSpool {
  public:
   using Say = std::function<void(const std::string& line)>;
+  static constexpr auto pause = std::chrono::seconds(1);  ///< between looks into the folder
 
   /// @param models, service  outlive the spool
   /// @param folder           made where it is missing
@@ -33,15 +34,6 @@ class RunSpool {
   std::string folder_, model_;
   Say say_;
   std::string complaint_;
-};
-
-/// Takes what was dropped every second as long as it lives.
-class RunSpoolWatch {
- public:
-  explicit RunSpoolWatch(RunSpool& spool);
-
- private:
-  std::jthread thread_;
 };
 
 }  // namespace perfpred

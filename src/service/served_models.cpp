@@ -6,8 +6,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <exception>
 #include <filesystem>
 
@@ -83,15 +81,6 @@ std::shared_ptr<const ServedModel> ServedModels::read(const ModelFile& file) con
       file, file.path.empty() ? TimeRegressor::standard(devices_) : TimeRegressor::load(file.path, devices_),
       std::time(nullptr));
 }
-
-ModelWatch::ModelWatch(ServedModels& models)
-    : thread_([&models](const std::stop_token& stop) {
-        constexpr auto pause = std::chrono::milliseconds(250);  // a look at some files' dates
-        std::mutex mutex;
-        std::condition_variable_any never;
-        std::unique_lock lock(mutex);
-        while (!never.wait_for(lock, stop, pause, [&] { return stop.stop_requested(); })) models.reload_replaced();
-      }) {}
 
 void ServedModels::reload(Slot& slot) {
   const ModelFile& file = slot.file;

@@ -4,6 +4,7 @@
 #include <perfpred/run.h>
 #include <perfpred/time_regressor.h>
 
+#include <chrono>
 #include <cstdint>
 #include <ctime>
 #include <functional>
@@ -13,7 +14,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -46,6 +46,7 @@ class ServedModels {
  public:
   using Say = std::function<void(const std::string& line)>;
   using Reloaded = std::function<void(const std::string& name, bool good)>;
+  static constexpr auto pause = std::chrono::milliseconds(250);  ///< between looks at the files' dates
 
   /// Reads all files. @param say  gets a line for each file that was replaced
   /// @throws as TimeRegressor::load(); InputError for no model, and for two of one name
@@ -89,15 +90,6 @@ class ServedModels {
   Reloaded reloaded_;
   std::vector<std::unique_ptr<Slot>> slots_;
   mutable std::mutex models_;  // guards Slot::model of all
-};
-
-/// Reads models' files again soon after they were replaced, as long as it lives.
-class ModelWatch {
- public:
-  explicit ModelWatch(ServedModels& models);
-
- private:
-  std::jthread thread_;
 };
 
 }  // namespace perfpred

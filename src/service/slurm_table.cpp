@@ -11,10 +11,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <filesystem>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -81,22 +79,15 @@ void make_file(const std::string& path, mode_t mode) {
 
 /// Reads a file and empties it. What is appended in between is lost, and asked for again.
 std::string taken(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) throw Error(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
-  std::string text;
   try {
-    struct stat found {};
-    if (::fstat(fd, &found) != 0 || !S_ISREG(found.st_mode)) throw Error(path + ": is no regular file");
-    if (found.st_size > 0) {
-      read_at(fd, 0, most_request_bytes, text, path);
-      if (::ftruncate(fd, 0) != 0) throw Error(fmt::format("{}: cannot be emptied: {}", path, std::strerror(errno)));
-    }
-  } catch (...) {
-    ::close(fd);
-    throw;
+    RegularFile file(path, O_RDWR);
+    if (file.size() == 0) return {};
+    std::string text = file.text(most_request_bytes);
+    file.clear();
+    return text;
+  } catch (const InputError& error) {
+    throw Error(fmt::format("{}: {}", path, error.what()));
   }
-  ::close(fd);
-  return text;
 }
 
 template <class Call>
@@ -211,15 +202,5 @@ void SlurmTable::refresh(std::time_t now) {
     complaint_ = error.what();
   }
 }
-
-SlurmTableWatch::SlurmTableWatch(SlurmTable& table)
-    : thread_([&table](const std::stop_token& stop) {
-        constexpr auto pause = std::chrono::milliseconds(250);  // a look at the size of a file
-        std::mutex mutex;
-        std::condition_variable_any never;
-        std::unique_lock lock(mutex);
-        do table.refresh(std::time(nullptr));
-        while (!never.wait_for(lock, stop, pause, [&] { return stop.stop_requested(); }));
-      }) {}
 
 }  // namespace perfpred

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <chrono>
 #include <cstddef>
 #include <ctime>
 #include <deque>
@@ -9,7 +10,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <thread>
 
 #include "service/served_models.h"
 
@@ -35,6 +35,7 @@ class SlurmTable {
  public:
   using Say = std::function<void(const std::string& line)>;
   static constexpr std::time_t refresh_sec = 10;
+  static constexpr auto pause = std::chrono::milliseconds(250);  ///< between looks at the size of a file
 
   /// Reads the requests of the table that a former service left.
   /// @param models  outlive the table; the first one answers
@@ -64,15 +65,6 @@ class SlurmTable {
   std::deque<std::string> order_;                 // of the rows, the first one first
   std::time_t written_ = 0;
   std::string complaint_;
-};
-
-/// Refreshes a table several times a second as long as it lives.
-class SlurmTableWatch {
- public:
-  explicit SlurmTableWatch(SlurmTable& table);
-
- private:
-  std::jthread thread_;
 };
 
 /// One answer of the table, the fields behind the request, `ok` or `refused`: for tests.

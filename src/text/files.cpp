@@ -202,6 +202,29 @@ void read_at(int fd, std::size_t offset, std::size_t size, std::string& to, cons
   to.resize(filled);
 }
 
+RegularFile::RegularFile(const std::string& path, int flags)
+    : path_(path), fd_(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) {
+  if (fd_ < 0) throw InputError(fmt::format("cannot be read: {}", std::strerror(errno)));
+  struct stat found {};
+  if (::fstat(fd_, &found) != 0 || !S_ISREG(found.st_mode)) {
+    ::close(fd_);
+    throw InputError("is no regular file");
+  }
+  size_ = static_cast<std::size_t>(found.st_size);
+}
+
+RegularFile::~RegularFile() { ::close(fd_); }
+
+std::string RegularFile::text(std::size_t most) const {
+  std::string text;
+  read_at(fd_, 0, most, text, path_);
+  return text;
+}
+
+void RegularFile::clear() {
+  if (::ftruncate(fd_, 0) != 0) throw Error(fmt::format("{}: cannot be emptied: {}", path_, std::strerror(errno)));
+}
+
 int open_locked(const std::string& path, int flags) {
   while (true) {
     const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0666);

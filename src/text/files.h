@@ -49,6 +49,26 @@ void write_all(int fd, std::string_view text, const std::string& path);
 /// @throws InputError if it cannot be read
 void read_at(int fd, std::size_t offset, std::size_t size, std::string& to, const std::string& path);
 
+/// A regular file that others may have replaced by a link, a pipe or anything.
+class RegularFile {
+ public:
+  /// @param flags  of open(), but for O_CLOEXEC and those that keep it from following links and waiting
+  /// @throws InputError "cannot be read: ..." or "is no regular file", without the path
+  RegularFile(const std::string& path, int flags);
+  RegularFile(const RegularFile&) = delete;
+  RegularFile& operator=(const RegularFile&) = delete;
+  ~RegularFile();
+
+  [[nodiscard]] std::size_t size() const { return size_; }  ///< when it was opened
+  [[nodiscard]] std::string text(std::size_t most) const;   ///< its first bytes, as many. @throws InputError
+  void clear();                                             ///< @throws Error if the disk refuses
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+  std::size_t size_ = 0;
+};
+
 /// Opens a file and waits until nobody else holds its lock (flock), which goes when the file is closed: the file that
 /// has this name once the lock is held, not one that was replaced meanwhile.
 /// @param flags  of open(), O_CLOEXEC apart
