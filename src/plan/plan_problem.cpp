@@ -17,6 +17,7 @@
 #include "plan/assignment.h"
 #include "statistics/estimate.h"
 #include "workload/workload_columns.h"
+#include "workload/workload_on.h"
 #include "workload/world.h"
 
 namespace perfpred {
@@ -347,13 +348,10 @@ class ProblemBuilder {
     PlanCandidate runs = runs_of(job);
     if (runs.empty()) return;
     if (named_) {
-      Workload anywhere = job.row.workload;
-      anywhere.device.clear();
-      anywhere.threads.reset();
       const std::string terms =
           fmt::format("\n{}\n{}\n{}\n{}\n{}", job.epochs.value_or(request_.epochs), job.value.value_or(-1),
                       job.earliest_sec.value_or(-1), job.deadline_sec.value_or(-1), job.id);
-      Alike& alike = alike_[anywhere.key() + terms];
+      Alike& alike = alike_[key_anywhere(job.row.workload) + terms];
       std::size_t at =
           pools_ ? 0 : alike.jobs[std::string(job.row.workload.device)]++;  // the rows of one device are different jobs
       for (; at < alike.candidates.size(); ++at) {

@@ -16,19 +16,9 @@
 #include "model/random_number.h"
 #include "text/files.h"
 #include "text/parse.h"
+#include "workload/workload_on.h"
 
 namespace perfpred {
-namespace {
-
-/// Of the workload wherever it is measured.
-std::string key_anywhere(Workload workload) {
-  workload.device.clear();
-  workload.threads.reset();
-  return workload.key();
-}
-
-}  // namespace
-
 Shard Shard::parse(std::string_view text) {
   const std::size_t slash = text.find('/');
   if (slash != std::string_view::npos) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace perfpred {
@@ -23,6 +24,13 @@ template <class Examples, class WorkloadOf = std::identity>
   });
   there.threads = known != examples.end() ? std::invoke(workload_of, *known).threads : std::nullopt;
   return there;
+}
+
+/// The key of a workload wherever it runs: without its device and threads.
+[[nodiscard]] inline std::string key_anywhere(Workload workload) {
+  workload.device.clear();
+  workload.threads.reset();
+  return workload.key();
 }
 
 }  // namespace perfpred
