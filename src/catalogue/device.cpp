@@ -22,6 +22,7 @@
 #include "text/column.h"
 #include "text/enum_names.h"
 #include "text/nearest_name.h"
+#include "text/parse.h"
 
 namespace perfpred {
 namespace {
@@ -35,11 +36,8 @@ std::optional<double> scaled(const std::optional<double>& value, double factor) 
 
 std::vector<std::string> split_aliases(std::string_view text) {
   std::vector<std::string> aliases;
-  while (!text.empty()) {
-    const std::size_t bar = text.find('|');
-    if (bar != 0) aliases.emplace_back(text.substr(0, bar));
-    if (bar == std::string_view::npos) break;
-    text.remove_prefix(bar + 1);
+  for (const std::string_view alias : split(text, '|')) {
+    if (!alias.empty()) aliases.emplace_back(alias);
   }
   return aliases;
 }

@@ -81,24 +81,28 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-std::vector<std::string_view> words_of(std::string_view text) {
-  std::vector<std::string_view> words;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    if (end > begin) words.push_back(text.substr(begin, end - begin));
+std::vector<std::string_view> split(std::string_view text, char mark) {
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(mark, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
+  return parts;
+}
+
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words = split(text, ' ');
+  std::erase(words, std::string_view());
   return words;
 }
 
 std::vector<std::int64_t> parse_sizes(std::string_view text, const ValuePlace& place) {
   std::vector<std::int64_t> sizes;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find('x', begin), text.size());
-    const auto size = whole_number<std::int64_t>(text.substr(begin, end - begin));
+  for (const std::string_view part : split(text, 'x')) {
+    const auto size = whole_number<std::int64_t>(part);
     if (!size || *size < 1) throw_bad_value(place, text, "positive integers joined by x, as in 3x32x32");
     sizes.push_back(*size);
-    begin = end + 1;
   }
   return sizes;
 }

@@ -49,6 +49,9 @@ auto placed(const Parse& parse, std::string_view text, const ValuePlace& place) 
 /// Positive integers joined by x, as in 3x32x32.
 [[nodiscard]] std::vector<std::int64_t> parse_sizes(std::string_view text, const ValuePlace& place);
 
+/// The parts of a text between marks; one more than there are marks.
+[[nodiscard]] std::vector<std::string_view> split(std::string_view text, char mark);
+
 /// The words of a text, with blanks between them.
 [[nodiscard]] std::vector<std::string_view> words_of(std::string_view text);
 

@@ -123,14 +123,11 @@ ChartStyle ChartStyle::parse(std::string title, const std::string& size, const s
     }
     style.size = {width, height};
   }
-  for (std::size_t begin = 0; begin <= formats.size();) {
-    const std::size_t end = std::min(formats.find(',', begin), formats.size());
-    const std::string format = formats.substr(begin, end - begin);
+  for (const std::string_view format : split(formats, ',')) {
     if (format != "png" && format != "svg" && format != "pdf") {
       throw InputError(fmt::format("format \"{}\" is not known (png, svg, pdf)", shown(format)));
     }
-    style.formats.push_back(format);
-    begin = end + 1;
+    style.formats.emplace_back(format);
   }
   return style;
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "text/files.h"
+#include "text/sbatch.h"
 #include "tools/command_pages.h"
 #include "tools/commands.h"
 
@@ -59,9 +60,7 @@ int run(const Command& command, std::vector<std::string> arguments, const OwnCom
 CommandHelp help_of(const Command& command, const OwnCommands& own) {
   const bool is_own = own.contains(command.name);  // where no link perfpred-NAME lies beside this, too
   const std::string path = is_own ? fs::read_symlink("/proc/self/exe").string() : built(command).string();
-  std::string line = "'";
-  for (const char c : path) line += c == '\'' ? "'\\''" : std::string(1, c);
-  line += fmt::format("' {} --help-json", is_own ? command.name : "");
+  const std::string line = fmt::format("{} {} --help-json", shell_word(path), is_own ? command.name : "");
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(line.c_str(), "r"), ::pclose);
   if (!pipe) throw Error(fmt::format("{}: {}", path, std::strerror(errno)));
   std::string text;

@@ -19,16 +19,6 @@ namespace {
 
 constexpr double hour = 3600;
 
-std::vector<std::string_view> split(std::string_view line) {
-  std::vector<std::string_view> fields;
-  while (true) {
-    const std::size_t bar = line.find('|');
-    fields.push_back(line.substr(0, bar));
-    if (bar == std::string_view::npos) return fields;
-    line.remove_prefix(bar + 1);
-  }
-}
-
 /// Where the columns stand.
 class SacctColumns {
  public:
@@ -123,11 +113,11 @@ SlurmHistory read_sacct(const std::string& name, std::string_view text) {
   const char* line = lines.next();
   while (line != nullptr && *line == '\0') line = lines.next();
   if (line == nullptr) throw InputError(name + ": is empty: sacct -P prints a header");
-  const SacctColumns columns(split(line), fmt::format("{}:{}", name, lines.line()));
+  const SacctColumns columns(split(line, '|'), fmt::format("{}:{}", name, lines.line()));
   SlurmHistory history;
   while ((line = lines.next()) != nullptr) {
     if (*line == '\0') continue;
-    const std::vector<std::string_view> fields = split(line);
+    const std::vector<std::string_view> fields = split(line, '|');
     if (fields.size() != columns.width())
       throw InputError(
           fmt::format("{}:{}: has {} fields, the header has {}", name, lines.line(), fields.size(), columns.width()));
