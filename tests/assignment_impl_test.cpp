@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <map>
-#include <random>
 
+#include "dice.h"
 #ifdef PERFPRED_TEST_CBC
 #include <perfpred/cbc/enable_cbc.h>
 #endif
@@ -14,16 +14,7 @@
 namespace perfpred {
 namespace {
 
-class Dice {
- public:
-  explicit Dice(std::uint64_t seed) : random_(seed) {}
-  std::int64_t below(std::int64_t limit) {
-    return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(limit));
-  }
-
- private:
-  std::mt19937_64 random_;
-};
+using testing::Dice;
 
 AssignmentProblem random_problem(Dice& dice, std::size_t jobs, std::size_t devices, bool alike) {
   AssignmentProblem problem;

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <random>
 #include <vector>
 
+#include "dice.h"
 #include "plan/dated.h"
 
 namespace perfpred::testing {
@@ -17,17 +17,6 @@ struct DatedInstance {
 };
 
 enum class Dates { deadlines, earliest, both };
-
-class Dice {
- public:
-  explicit Dice(std::uint64_t seed) : random_(seed) {}
-  std::int64_t below(std::int64_t limit) {
-    return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(limit));
-  }
-
- private:
-  std::mt19937_64 random_;
-};
 
 inline DatedInstance dated_instance(std::uint64_t seed, std::size_t devices, Dates dates, std::size_t most_jobs) {
   Dice dice(seed);
