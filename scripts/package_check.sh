@@ -66,7 +66,7 @@ check_files() {
 }
 
 in_root() {
-  chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/work LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"
+  chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/check LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"
 }
 apt() { in_root apt-get -qq -y --no-install-recommends "$@" >"$work/apt.log" 2>&1 || { cat "$work/apt.log" >&2 && die "apt-get $*"; }; }
 
@@ -80,22 +80,22 @@ make_root() {
     { tail -5 "$work/debootstrap.log" >&2 && die "debootstrap $suite"; }
   mount -t proc proc "$root/proc"
   apt install bash-completion cmake fish g++ make man-db pkg-config python3 zsh
-  mkdir -p "$root/work/packages" "$root/work/tests/cmake" "$root/work/examples"
-  cp "$folder"/*.deb "$root/work/packages"
-  cp -r tests/cmake/core_consumer.cpp tests/cmake/find_package_{c,core,static} "$root/work/tests/cmake"
-  cp examples/pipeline.cpp "$root/work/examples"
+  mkdir -p "$root/check/packages" "$root/check/tests/cmake" "$root/check/examples"
+  cp "$folder"/*.deb "$root/check/packages"
+  cp -r tests/cmake/core_consumer.cpp tests/cmake/find_package_{c,core,static} "$root/check/tests/cmake"
+  cp examples/pipeline.cpp "$root/check/examples"
 }
 
 # Every name in the Debian but those of what runs it: caches, logs, dpkg's copies of its own lists.
 names() {
-  find "$root" -xdev \( -path "$root/proc" -o -path "$root/work" -o -path "$root/tmp" -o -path "$root/var/cache" -o \
+  find "$root" -xdev \( -path "$root/proc" -o -path "$root/check" -o -path "$root/tmp" -o -path "$root/var/cache" -o \
     -path "$root/var/log" -o -path "$root/var/lib/apt" \) -prune -o ! -name '*-old' -printf '/%P\n' | sort
 }
 
 # Installs packages of FOLDER by name; apt takes from the mirror what they depend on.
 install() {
   local package files=()
-  for package in "$@"; do files+=("/work/packages/$(basename "$folder/${package}"_*.deb)"); done
+  for package in "$@"; do files+=("/check/packages/$(basename "$folder/${package}"_*.deb)"); done
   apt install "${files[@]}"
   say "installed: $*"
 }
@@ -110,7 +110,7 @@ print("libperfpred.so.0:", library.perfpred_version().decode())'
 
 use_development() {
   in_root sh -ec '
-    cd /work
+    cd /check
     cc -std=c99 tests/cmake/find_package_c/main.c $(pkg-config --cflags --libs perfpred) -o by_pkg_config
     ./by_pkg_config
     c++ -std=c++20 tests/cmake/core_consumer.cpp $(pkg-config --cflags --libs perfpred-core) -o by_pkg_config
