@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 
 preset=release
 label=
-which=(--label-exclude slow)
+slow=
 while [ $# -gt 0 ]; do
   case $1 in
     --preset)
@@ -25,7 +25,7 @@ while [ $# -gt 0 ]; do
       shift 2
       ;;
     --slow)
-      which=()
+      slow=yes
       shift
       ;;
     -h | --help)
@@ -45,11 +45,20 @@ case $preset in
   *) scripts/setup.sh ;;
 esac
 cmake --preset "$preset"
+which=()
+[ -n "$slow" ] || which+=(--label-exclude slow)
 if [ -n "$label" ]; then
   cmake --build --preset "$preset" --target "${label}_tests"
-  ctest --preset "$preset" --label-regex "$label" "${which[@]}"
+  which+=(--label-regex "$label")
 else
   cmake --build --preset "$preset"
-  ctest --preset "$preset" "${which[@]}"
 fi
-[ ${#which[@]} = 0 ] || echo "test: those that take minutes were left out (scripts/test.sh --slow)"
+built=build/${preset/#core/release}
+status=0
+ctest --preset "$preset" "${which[@]}" || status=$?
+if [ $status != 0 ]; then # once more at the end, as the places lie far apart in what all tests print
+  echo "test: what failed, as $built/Testing/Temporary/LastTest.log has it:"
+  grep -E -A 16 '^(FAIL|ERROR): |: Failure$' "$built/Testing/Temporary/LastTest.log" | tail -n 100 || true
+  exit $status
+fi
+[ -n "$slow" ] || echo "test: those that take minutes were left out (scripts/test.sh --slow)"

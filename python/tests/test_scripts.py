@@ -372,7 +372,11 @@ class Untouched(Scripts):
 
     def test_an_interrupted_script_writes_nothing(self):
         self.refused(
-            "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n",
+            """
+            import signal
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.raise_signal(signal.SIGINT)
+            """,
             "interrupted",
             code=1,
         )
