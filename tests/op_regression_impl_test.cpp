@@ -87,7 +87,8 @@ TEST(OpRegression, WithoutRunsAnIntervalIsTheOpModelsAlsoWhereTheDeviceWasNotMea
 
 Estimate epoch_of(const OpPrior& prior, const Workload& workload) {
   static const DeviceCatalogue devices;
-  return prior.epoch(workload, devices.resolve(workload.device)).time;
+  PredictedSteps none;
+  return prior.epoch(Job(workload, devices), none).time;
 }
 
 TEST(OpRegression, WhatStepsOfANetworkTookElsewhereIsExpectedOfItInTheSamePrecision) {
@@ -193,7 +194,8 @@ TEST(OpRegression, ARowIsLearnedWhereTheOpModelHasAnAnswer) {
       asked.device = device.name;
       bool answers = true;
       try {
-        (void)prior.epoch(asked, devices.resolve(asked.device));
+        PredictedSteps none;
+        (void)prior.epoch(Job(asked, devices), none);
       } catch (const InputError&) {
         answers = false;
       }
@@ -395,7 +397,8 @@ TEST(OpRegression, OfManyRowsTheNearestTellNearlyWhatAllDo) {
     const double away = 0.2 + 0.1 * normal(random);
     for (std::int64_t batch = 1; batch <= 64; batch *= 2) {
       const Workload measured = job(std::string(network).c_str(), batch, "T4");
-      const double expected = regression.estimate(measured, devices.resolve(measured.device)).log_sec;
+      PredictedSteps steps;
+      const double expected = regression.estimate(Job(measured, devices), steps).log_sec;
       rows.push_back(row_of(measured, std::exp(expected + away + 0.02 * normal(random))));
     }
   }
@@ -436,9 +439,10 @@ TEST(OpRegression, OfManyRowsTheNearestTellNearlyWhatAllDo) {
   }
   const JointNormal joint = regression.joint(asked, devices);
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    const ResolvedDevice device = devices.resolve(asked[i].device);
-    const OpStep prior = regression.prior().epoch(asked[i], device);
-    const Estimate estimate = regression.estimate(asked[i], device);
+    const Job job(asked[i], devices);
+    PredictedSteps steps;
+    const OpStep prior = regression.prior().epoch(job, steps);
+    const Estimate estimate = regression.estimate(job, steps);
     const double of_estimate = estimate.deviation() * estimate.deviation();
     const OpInput input(asked[i], prior.time.deviation(), prior.features, prior.slopes);
     Eigen::VectorXd shared(n);

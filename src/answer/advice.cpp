@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "model/job_forecast.h"
 #include "step/parts_needed.h"
 #include "workload/rank_network.h"
 #include "workload/workload_columns.h"
@@ -34,8 +35,8 @@ std::string text_of(const Changes& changes) {
 
 class Adviser {
  public:
-  Adviser(const TimeRegressor& model, const Workload& workload, const JobTerms& terms, const Forecast& job)
-      : model_(model), workload_(workload), terms_(terms), job_(job) {
+  Adviser(const TimeRegressor& model, const Job& asked, const JobTerms& terms, const Forecast& job)
+      : model_(model), asked_(asked), workload_(asked.workload()), terms_(terms), job_(job) {
     terms_.unstated.clear();  // advice says medians
   }
 
@@ -121,13 +122,14 @@ class Adviser {
     try {
       Workload workload = workload_;
       for (const Change& change : changes) workload = with_field(std::move(workload), change.field, change.value);
-      return forecast(model_, workload, terms);
+      return forecast(model_, asked_.with(std::move(workload)), terms);
     } catch (const InputError&) {
       return std::nullopt;  // no advice
     }
   }
 
   const TimeRegressor& model_;
+  const Job& asked_;
   const Workload& workload_;
   JobTerms terms_;
   const Forecast& job_;
@@ -219,10 +221,11 @@ std::vector<const Device*> larger_devices(const TimeRegressor& model, const Work
 
 }  // namespace
 
-std::vector<Advice> advice(const TimeRegressor& model, const Workload& workload, const JobTerms& terms,
-                           const Forecast& job, const Prices& prices) {
+std::vector<Advice> advice(const TimeRegressor& model, const Job& asked, const JobTerms& terms, const Forecast& job,
+                           const Prices& prices) {
   if (!job.verdict || *job.verdict == MemoryVerdict::fits) return {};
-  Adviser adviser(model, workload, terms, job);
+  const Workload& workload = asked.workload();
+  Adviser adviser(model, asked, terms, job);
   adviser.offer_batches({});
   offer_methods(adviser, model, workload);
   if (!is_on_one_device(workload)) offer_layouts(adviser, workload);

@@ -12,7 +12,7 @@
 #include "answer/answer_json.h"
 #include "model/unstated.h"
 #include "parallel/placed_memory.h"
-#include "step/program.h"
+#include "step/job.h"
 #include "text/enum_names.h"
 #include "text/json.h"
 #include "text/parse.h"
@@ -63,23 +63,28 @@ std::vector<ParallelLayout> layouts_of(const TransformerDescription& network, st
   return all;
 }
 
+Workload with_an_epoch_of_one_step(const Workload& job) {
+  Workload one = on_one_device(job);
+  one.cluster = job.cluster;
+  one.train_images = job.batch_size;
+  return one;
+}
+
 class Search {
  public:
   Search(const TimeRegressor& model, const Workload& job, const LayoutSearch& asked)
-      : job_(on_one_device(job)),
+      : job_(with_an_epoch_of_one_step(job), model.devices()),
         asked_(asked),
-        variants_(model, model.devices().resolve(job.device)),
-        device_(model.devices().resolve(job.device).known()) {
-    job_.cluster = job.cluster;
-    job_.train_images = job.batch_size;  // an epoch of one step
-  }
+        variants_(model),
+        device_(job_.device().known()) {}
 
   Layouts run(const TransformerDescription& network) {
     Layouts found;
-    const bool trains = job_.phases != Phases::forward;
-    for (const ParallelLayout& layout : layouts_of(network, asked_.gpus, job_)) {
-      if (job_.batch_size % layout.dp != 0) continue;
-      const std::int64_t share = job_.batch_size / layout.dp;
+    const Workload& job = job_.workload();
+    const bool trains = job.phases != Phases::forward;
+    for (const ParallelLayout& layout : layouts_of(network, asked_.gpus, job)) {
+      if (job.batch_size % layout.dp != 0) continue;
+      const std::int64_t share = job.batch_size / layout.dp;
       for (std::int64_t micro_batch = 1; micro_batch <= share; micro_batch *= 2) {
         // Interleaved stages take micro-batches in groups of as many as there are stages (Megatron-LM).
         if (share % micro_batch != 0 || (layout.vp > 1 && share / micro_batch % layout.pp != 0)) continue;
@@ -100,7 +105,7 @@ class Search {
            std::int64_t checkpoint) {
     check_time();
     RankedLayout one;
-    one.workload = job_;
+    one.workload = job_.workload();
     one.workload.parallel = layout;
     one.workload.batch_size = micro_batch;
     one.workload.accumulate = micro_batches;
@@ -113,12 +118,13 @@ class Search {
       lacks_memory_ = true;
       return;
     }
-    const JobEstimate step = variants_.explain(one.workload);
+    const JobEstimate step = variants_.explain(job_.with(one.workload));
     one.memory = placed->memory;
     one.verdict = *verdict;
     one.step_sec = step.time.quantiles();
     one.scaling = *step.scaling;
-    const auto tokens = static_cast<double>(job_.batch_size * Program(job_.network).positions(job_));
+    const std::int64_t positions = job_.program().positions(job_.workload());
+    const auto tokens = static_cast<double>(job_.workload().batch_size * positions);
     one.tokens_per_sec = {tokens / one.step_sec.p95, tokens / one.step_sec.p50, tokens / one.step_sec.p05};
     if (asked_.price_per_hour)
       one.price = one.step_sec.p50 * *asked_.price_per_hour * static_cast<double>(asked_.gpus) / 3600;
@@ -144,10 +150,10 @@ class Search {
     std::ranges::stable_sort(layouts, {}, place);
   }
 
-  Workload job_;
+  Job job_;
   const LayoutSearch& asked_;
   JobVariants variants_;
-  Device device_;
+  const Device& device_;
   bool lacks_memory_ = false;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };

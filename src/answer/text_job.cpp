@@ -36,17 +36,19 @@ Workload with_words(Workload workload, std::int64_t words) {
 /// Seconds of a step whose texts have one length.
 class StepSeconds {
  public:
-  StepSeconds(const TimeRegressor& model, Workload workload) : variants_(model), step_(std::move(workload)) {
-    step_.train_images = samples_per_step(step_);
+  explicit StepSeconds(const TimeRegressor& model, const Job& job)
+      : variants_(model), job_(job), step_(job.workload()) {
+    step_.train_images = samples_per_step(job);
   }
   [[nodiscard]] double operator()(std::int64_t words) {
-    return variants_.estimate(with_words(step_, words)).time.sec();
+    return variants_.estimate(job_.with(with_words(step_, words))).time.sec();
   }
 
   Workload& workload() { return step_; }
 
  private:
   JobVariants variants_;
+  const Job& job_;
   Workload step_;
 };
 
@@ -89,7 +91,8 @@ double mean_of(const std::vector<double>& values) {
 
 }  // namespace
 
-TextJob text_job(const TimeRegressor& model, Workload workload, const AnswerTerms& terms) {
+TextJob text_job(const TimeRegressor& model, const Job& job, const AnswerTerms& terms) {
+  Workload workload = job.workload();
   if (!takes_lengths(workload)) {
     throw InputError(fmt::format("lengths are of texts; network {} has samples of one size", shown(workload.network)));
   }
@@ -110,7 +113,8 @@ TextJob text_job(const TimeRegressor& model, Workload workload, const AnswerTerm
   const bool is_packed = workload.padding == Padding::packed;
   std::vector<double> widths = {static_cast<double>(is_packed ? workload.input[0] : most)};
   if (workload.padding == Padding::padded) widths = lengths.widths(workload.batch_size, terms.group_by_length);
-  StepSeconds step(model, workload);
+  const Job padded = job.with(workload);
+  StepSeconds step(model, padded);
   const auto [words, sec] = mean_step(step, widths);
   const double width = mean_of(widths);
   batches.width = width;

@@ -2,6 +2,8 @@
 #pragma once
 #include <perfpred/answer.h>
 
+#include "step/job.h"
+
 namespace perfpred {
 
 /// A job whose texts have several lengths, as jobs whose texts all have one.
@@ -15,6 +17,6 @@ struct TextJob {
 /// to the longest of a batch.
 /// @throws InputError for a network whose samples are no texts, or of one length only; for grouped texts that are not
 /// padded to the longest of a batch; and as TimeRegressor::predict()
-[[nodiscard]] TextJob text_job(const TimeRegressor& model, Workload workload, const AnswerTerms& terms);
+[[nodiscard]] TextJob text_job(const TimeRegressor& model, const Job& job, const AnswerTerms& terms);
 
 }  // namespace perfpred

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "answer/answer_json.h"
+#include "model/job_forecast.h"
 #include "model/placed_prediction.h"
 #include "model/unstated.h"
 #include "optime/timed_kernel.h"
@@ -59,9 +60,8 @@ struct RankKernels {
   }
 };
 
-RankKernels kernels_of(const TimeRegressor& model, JobVariants& variants, const Workload& rank) {
-  const DeviceKind kind = model.devices().resolve(rank.device).kind(rank.threads.has_value());
-  RankKernels own = {executed_step(rank, kind), variants.kernels(rank), {}};
+RankKernels kernels_of(JobVariants& variants, const Job& rank) {
+  RankKernels own = {executed_step(rank.workload(), rank.device_kind()), variants.kernels(rank), {}};
   own.passes = passes_of(own.step->graph(), own.kernels);
   return own;
 }
@@ -267,20 +267,21 @@ std::string_view to_string(Lane lane) {
 }
 
 Timeline timeline(const TimeRegressor& model, const Workload& workload, const JobTerms& terms) {
-  Timeline timeline = {workload, forecast(model, workload, terms).step_sec, {}, {}};
+  const Job job(workload, model.devices());
+  Timeline timeline = {workload, forecast(model, job, terms).step_sec, {}, {}};
   JobVariants variants(model);
   Drawing drawing;
   bool all = false, is_pipeline = false;
   if (is_on_one_device(workload)) {
-    const RankKernels own = kernels_of(model, variants, on_one_device(workload));
+    const RankKernels own = kernels_of(variants, job.with(on_one_device(workload)));
     all = OneDevice(drawing, own).draw();
   } else {
-    const PlacedJob job = variants.placed(workload);
-    const RankKernels own = kernels_of(model, variants, job.rank);
-    all = SeveralDevices(drawing, job, own).draw();
+    const PlacedJob placed = variants.placed(job);
+    const RankKernels own = kernels_of(variants, placed.rank);
+    all = SeveralDevices(drawing, placed, own).draw();
     timeline.simplified.emplace_back("collectives of a pass are one, behind it");
     timeline.simplified.emplace_back("waiting for the host is part of what is computed");
-    is_pipeline = job.world.layout.pp > 1;
+    is_pipeline = placed.world.layout.pp > 1;
     if (is_pipeline) timeline.simplified.emplace_back("all stages take as long as the fullest");
   }
   if (!all) {

@@ -326,7 +326,10 @@ void predict_many(const perfpred_model* model, const perfpred_workload* const* a
 Prediction predict_one(const TimeRegressor& regressor, const AskedWorkload& job) {
   JobVariants variants(regressor);
   JobEstimate epoch = variants.estimate(job.workload);
-  epoch.time.widths.unstated = Unstated(variants, job.workload, epoch.time, job.unstated).half_width();
+  if (epoch.time.rests_on != Provenance::runs) {
+    const Job asked(job.workload, regressor.devices());
+    epoch.time.widths.unstated = Unstated(variants, asked, epoch.time, job.unstated).half_width();
+  }
   Prediction prediction = epoch.prediction();
   prediction.time_sec = of_known_epoch(job.workload, prediction.time_sec);
   return prediction;

@@ -17,13 +17,13 @@
 #include <memory>
 #include <utility>
 
+#include "model/job_forecast.h"
 #include "model/unstated.h"
 #include "optime/step_bound.h"
 #include "parallel/placed_memory.h"
 #include "statistics/confidence.h"
 #include "step/epoch_steps.h"
 #include "step/kept_steps.h"
-#include "step/program.h"
 #include "workload/workload_columns.h"
 #include "workload/world.h"
 
@@ -74,40 +74,40 @@ std::optional<Bound> bound_of(const std::vector<TimeTerm>& breakdown, double epo
 
 /// A step of `batch_size` samples, from an epoch whose last step has fewer, or from an epoch without that one; of an
 /// epoch that has fewer samples, its only step. Of a captured step no smaller one is known: its last one is a share.
-/// @param predict  the epoch of a workload on the same device
-Quantiles step_of(const Workload& workload, const Quantiles& epoch,
-                  const std::function<Quantiles(const Workload&)>& predict) {
-  const EpochSteps steps = epoch_steps(workload);
-  const bool by_share = !Program(workload.network).has_smaller_steps();
+/// @param predict  the epoch of a job on the same device
+Quantiles step_of(const Job& job, const Quantiles& epoch, const std::function<Quantiles(const Job&)>& predict) {
+  const EpochSteps steps = epoch_steps(job);
+  const bool by_share = !job.program().has_smaller_steps();
   if (steps.full == 0 && !by_share) return epoch;
   if (steps.rest == 0 || steps.hide_the_last() || by_share) return scaled(epoch, 1 / steps.by_samples());
-  Workload whole = workload;
+  Workload whole = job.workload();
   whole.train_images = steps.full * steps.samples;
-  return scaled(predict(whole), 1 / static_cast<double>(steps.full));
+  return scaled(predict(job.with(std::move(whole))), 1 / static_cast<double>(steps.full));
 }
 
 /// Of the samples of a step those that step_of() times.
-double share_of_step(const Workload& workload) {
-  const EpochSteps steps = epoch_steps(workload);
-  return steps.full > 0 || !Program(workload.network).has_smaller_steps() ? 1 : steps.by_samples();
+double share_of_step(const Job& job) {
+  const EpochSteps steps = epoch_steps(job);
+  return steps.full > 0 || !job.program().has_smaller_steps() ? 1 : steps.by_samples();
 }
 
 /// With an epoch of at least a step, where nobody stated one.
-Workload with_a_step(Workload workload) {
-  if (workload.knows_epoch()) return workload;
+Job with_a_step(const Job& job) {
+  if (job.workload().knows_epoch()) return job;
+  Workload workload = job.workload();
   workload.validate();
-  const std::int64_t samples = std::max<std::int64_t>(workload.train_images, samples_per_step(workload));
+  const std::int64_t samples = std::max<std::int64_t>(workload.train_images, samples_per_step(job));
   workload.train_images = EpochSamples::unstated(samples);
-  return workload;
+  return job.with(std::move(workload));
 }
 
 /// Nobody stated an epoch, which has no time then: samples a second and parts are those of a step.
-void leave_to_steps(Forecast& job, const Workload& workload) {
-  const double share = job.step_sec.p50 / job.prediction.time_sec.p50;
-  for (TimeTerm& term : job.breakdown) term.sec *= share;
-  job.images_per_sec = ThroughputDeriver(samples_per_step(workload)).derive(job.step_sec);
-  for (QuantileOfJob& one : job.quantiles) one.total_sec = std::numeric_limits<double>::quiet_NaN();
-  job.prediction.time_sec = job.total_sec = of_known_epoch(workload, job.prediction.time_sec);
+void leave_to_steps(Forecast& answer, const Job& job) {
+  const double share = answer.step_sec.p50 / answer.prediction.time_sec.p50;
+  for (TimeTerm& term : answer.breakdown) term.sec *= share;
+  answer.images_per_sec = ThroughputDeriver(samples_per_step(job)).derive(answer.step_sec);
+  for (QuantileOfJob& one : answer.quantiles) one.total_sec = std::numeric_limits<double>::quiet_NaN();
+  answer.prediction.time_sec = answer.total_sec = of_known_epoch(job.workload(), answer.prediction.time_sec);
 }
 
 /// Seconds of a job of so many epochs. What comes after an epoch comes after one that is broken off, too.
@@ -132,12 +132,12 @@ double epochs_within(const JobTerms& terms, double budget_sec, double epoch_sec,
 
 /// Seconds of a pass over the samples that the network is judged on after an epoch.
 /// @throws InputError for a job that has no epochs of training
-Quantiles evaluation_of(const Workload& job, const JobTerms& terms, JobVariants& variants, double unstated) {
-  if (job.phases == Phases::forward) throw InputError("evaluation is for a job that trains");
-  Workload judged = job;
+Quantiles evaluation_of(const Job& job, const JobTerms& terms, JobVariants& variants, double unstated) {
+  if (job.workload().phases == Phases::forward) throw InputError("evaluation is for a job that trains");
+  Workload judged = job.workload();
   judged.phases = Phases::forward;
   judged.train_images = terms.evaluation;
-  Estimate time = variants.estimate(judged).time;
+  Estimate time = variants.estimate(job.with(std::move(judged))).time;
   time.widths.unstated = unstated;
   return time.quantiles();
 }
@@ -197,44 +197,67 @@ double ranks_of_replica(const Workload& workload) {
   return static_cast<double>(ranks);
 }
 
-/// @returns nothing for a step whose batch size cannot change
-std::optional<std::int64_t> find_largest_batch(const Workload& workload, const Device& device,
-                                               std::int64_t reserved_by_others) {
-  try {
-    return largest_batch(workload, device, reserved_by_others).value_or(0);
-  } catch (const InputError&) {
-    return std::nullopt;  // a step that was captured at one batch size says so
-  }
-}
-
 /// Memory, utilisation, and the bound where the breakdown did not say it.
-void add_limits(Forecast& job, const OpGraph& neutral, const Device& device, const Workload& workload,
-                const JobTerms& terms) {
-  if (is_on_one_device(workload)) {
-    if (const std::optional<TrainingJob> training = TrainingJob::of(workload, device))
-      job.memory = estimate_memory(*executed_step(workload, device.kind), *training);
-  } else if (const std::optional<PlacedMemory> placed = placed_memory(workload, device)) {
-    job.memory = placed->memory;
-    job.rank = {placed->stage, placed->tp, placed->ep};
-  }
-  if (job.memory) {
-    job.verdict = job.memory->verdict(device, terms.reserved_by_others);
-    if (job.verdict) {
-      job.usable_bytes = std::max<std::int64_t>(*device.usable_bytes() - terms.reserved_by_others, 0);
-      if (terms.find_largest_batch && is_on_one_device(workload))
-        job.largest_batch = find_largest_batch(workload, device, terms.reserved_by_others);
-    }
-  }
+void add_limits(Forecast& answer, const OpGraph& neutral, const Device& device, const Job& job, const JobTerms& terms) {
+  const Workload& workload = job.workload();
+  const JobLimits limits = job_limits(workload, device, terms.reserved_by_others, terms.find_largest_batch);
+  answer.memory = limits.memory;
+  answer.usable_bytes = limits.usable_bytes;
+  answer.verdict = limits.verdict;
+  answer.largest_batch = limits.largest_batch;
+  answer.rank = limits.rank;
   const auto at_peak_of = [&](const OpGraph& graph) { return products_at_peak(graph, device, workload.precision); };
   const std::optional<double> at_peak =
       workload.checkpoint != 0 ? at_peak_of(without_checkpoints(workload)->graph()) : at_peak_of(neutral);
-  if (at_peak) job.mfu = *at_peak * share_of_step(workload) / ranks_of_replica(workload) / job.step_sec.p50;
-  if (job.bound) return;
+  if (at_peak) answer.mfu = *at_peak * share_of_step(job) / ranks_of_replica(workload) / answer.step_sec.p50;
+  if (answer.bound) return;
   const std::shared_ptr<const ExecutedStep> step = executed_step(workload, device.kind);
-  if (const auto limits = limits_if_known(device, *step, workload.precision)) job.bound = limits->bound;
+  if (const auto roofline = limits_if_known(device, *step, workload.precision)) answer.bound = roofline->bound;
 }
 
 }  // namespace
+
+void JobLimits::judge(const Device& device, std::int64_t reserved_by_others,
+                      const std::function<std::optional<std::int64_t>()>& largest) {
+  if (!memory) {
+    largest_batch_unknown = "how the device allocates memory is unknown";
+    return;
+  }
+  verdict = memory->verdict(device, reserved_by_others);
+  if (!verdict) {
+    largest_batch_unknown = "the device's memory size is unknown";
+    return;
+  }
+  usable_bytes = std::max<std::int64_t>(*device.usable_bytes() - reserved_by_others, 0);
+  if (!largest) return;
+  try {
+    largest_batch = largest().value_or(0);
+  } catch (const InputError& error) {  // a step that was captured at one batch size says so
+    largest_batch_unknown = error.what();
+  }
+}
+
+JobLimits job_limits(const Workload& workload, const Device& device, std::int64_t reserved_by_others,
+                     bool find_largest_batch) {
+  JobLimits limits;
+  if (!is_on_one_device(workload)) {
+    if (const std::optional<PlacedMemory> placed = placed_memory(workload, device)) {
+      limits.memory = placed->memory;
+      limits.rank = {placed->stage, placed->tp, placed->ep};
+    }
+    limits.judge(device, reserved_by_others, nullptr);
+    return limits;
+  }
+  if (const std::optional<TrainingJob> training = TrainingJob::of(workload, device))
+    limits.memory = estimate_memory(*executed_step(workload, device.kind), *training);
+  const auto largest = [&] { return largest_batch(workload, device, reserved_by_others); };
+  if (find_largest_batch) {
+    limits.judge(device, reserved_by_others, largest);
+  } else {
+    limits.judge(device, reserved_by_others, nullptr);
+  }
+  return limits;
+}
 
 double quantile(const Quantiles& q, double probability) {
   if (!(probability > 0 && probability < 1))
@@ -249,58 +272,62 @@ double quantile(const Quantiles& q, double probability) {
   return std::clamp(value, std::numeric_limits<double>::min(), std::numeric_limits<double>::max());
 }
 
-Forecast forecast(const TimeRegressor& model, const Workload& asked, const JobTerms& terms) {
+Forecast forecast(const TimeRegressor& model, const Workload& workload, const JobTerms& terms) {
+  return forecast(model, Job(workload, model.devices()), terms);
+}
+
+Forecast forecast(const TimeRegressor& model, const Job& asked, const JobTerms& terms) {
   check(terms);
-  const Workload workload = with_a_step(asked);
-  const Program program(workload.network);
+  const Job job = with_a_step(asked);
+  const Workload& workload = job.workload();
   // Runs answer where the step is not known; whoever asks an op model is told that it is missing.
-  const std::shared_ptr<const ExecutedStep> written = program.has_step()
+  const std::shared_ptr<const ExecutedStep> written = job.program().has_step()
                                                           ? executed_step(on_one_device(workload), DeviceKind::other)
                                                           : std::shared_ptr<const ExecutedStep>();
-  const ResolvedDevice device = model.devices().resolve(workload.device);
-  JobVariants variants(model, device);
-  JobEstimate epoch = variants.explain(workload);
-  const Unstated unstated(variants, workload, epoch.time, terms.unstated);
+  JobVariants variants(model);
+  JobEstimate epoch = variants.explain(job);
+  const Unstated unstated(variants, job, epoch.time, terms.unstated);
   epoch.time.widths.unstated = unstated.half_width();
-  Forecast job;
-  job.prediction = epoch.prediction();
-  job.scaling = epoch.scaling;
-  job.narrow_by = unstated.narrow_by(epoch.time.widths.total());
-  job.step_sec = step_of(workload, job.prediction.time_sec, [&](const Workload& whole) {
+  Forecast answer;
+  answer.prediction = epoch.prediction();
+  answer.scaling = epoch.scaling;
+  answer.narrow_by = unstated.narrow_by(epoch.time.widths.total());
+  answer.step_sec = step_of(job, answer.prediction.time_sec, [&](const Job& whole) {
     Estimate time = variants.estimate(whole).time;
     time.widths.unstated = unstated.half_width();
     return time.quantiles();
   });
-  if (terms.evaluation > 0) job.evaluation_sec = evaluation_of(workload, terms, variants, unstated.half_width());
+  if (terms.evaluation > 0) answer.evaluation_sec = evaluation_of(job, terms, variants, unstated.half_width());
   for (const double q : terms.quantiles) {
-    const double epoch_sec = quantile(job.prediction.time_sec, q);
-    const double evaluation_sec = job.evaluation_sec ? quantile(*job.evaluation_sec, q) : 0;
-    job.quantiles.push_back({q, quantile(job.step_sec, q), job_sec(terms, terms.epochs, epoch_sec, evaluation_sec)});
+    const double epoch_sec = quantile(answer.prediction.time_sec, q);
+    const double evaluation_sec = answer.evaluation_sec ? quantile(*answer.evaluation_sec, q) : 0;
+    answer.quantiles.push_back(
+        {q, quantile(answer.step_sec, q), job_sec(terms, terms.epochs, epoch_sec, evaluation_sec)});
   }
-  job.breakdown = std::move(epoch.time.parts);
-  job.bound = bound_of(job.breakdown, job.prediction.time_sec.p50);
+  answer.breakdown = std::move(epoch.time.parts);
+  answer.bound = bound_of(answer.breakdown, answer.prediction.time_sec.p50);
   if (workload.knows_epoch()) {
-    add_totals(job, workload, terms);
+    add_totals(answer, workload, terms);
   } else {
-    leave_to_steps(job, workload);
+    leave_to_steps(answer, job);
   }
-  if (const std::int64_t positions = program.positions(workload); positions > 0) {
-    job.tokens_per_sec = scaled(job.images_per_sec, static_cast<double>(positions));
+  if (const std::int64_t positions = job.program().positions(workload); positions > 0) {
+    answer.tokens_per_sec = scaled(answer.images_per_sec, static_cast<double>(positions));
   }
-  if (!written) return job;
+  if (!written) return answer;
 
   const OpGraph& step = written->graph();
   const std::int64_t unknown = step.totals(OpKind::unknown).bytes();
-  if (unknown > 0) job.unknown_bytes = static_cast<double>(unknown) / static_cast<double>(step.totals().bytes());
+  if (unknown > 0) answer.unknown_bytes = static_cast<double>(unknown) / static_cast<double>(step.totals().bytes());
   Device on;
-  on.kind = device.kind(workload.threads.has_value());
-  if (device.origin == DeviceOrigin::this_cpu && job.prediction.provenance == Provenance::runs) {
+  on.kind = job.device_kind();
+  if (job.device().origin == DeviceOrigin::this_cpu && answer.prediction.provenance == Provenance::runs) {
     on = Device::this_cpu();  // runs answered: whether its rates are known makes no difference
-  } else if (device.device != nullptr) {
-    on = *device.device;
+  } else if (job.device().device != nullptr) {
+    on = *job.device().device;
   }
-  add_limits(job, step, on, workload, terms);
-  return job;
+  add_limits(answer, step, on, job, terms);
+  return answer;
 }
 
 }  // namespace perfpred

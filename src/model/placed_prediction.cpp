@@ -14,7 +14,6 @@
 #include "statistics/estimate.h"
 #include "step/epoch_steps.h"
 #include "step/kept_steps.h"
-#include "step/program.h"
 #include "text/parse.h"
 #include "workload/rank_network.h"
 #include "workload/world.h"
@@ -23,17 +22,16 @@ namespace perfpred {
 namespace {
 
 /// What a rank trains, as a job of its own: an epoch of one step of `micro_batches`.
-Workload rank_of(const Workload& workload, std::int64_t micro_batches) {
-  Workload rank = of_one_rank(workload);
-  if (splits_network(workload.parallel) && rank.weights == Weights::as_precision) {
+Job rank_of(const Job& job, std::int64_t micro_batches) {
+  Workload rank = of_one_rank(job.workload());
+  if (splits_network(job.workload().parallel) && rank.weights == Weights::as_precision) {
     // Megatron-LM computes with parameters in 16 bits, beside which the optimizer has others in 32.
     if (rank.precision == Precision::bf16) rank.weights = Weights::bf16;
     if (rank.precision == Precision::fp16) rank.weights = Weights::fp16;
   }
   rank.accumulate = micro_batches;
-  rank.train_images = 1;
-  rank.train_images = samples_per_step(rank);
-  return rank;
+  rank.train_images = samples_per_step(rank, job.program());
+  return job.with(std::move(rank));
 }
 
 /// What rows and links call the job's cluster: one without a name is the node that its device is usually in.
@@ -96,21 +94,20 @@ struct StepSec {
 };
 
 /// @param epoch_sec  of a job of one step
-StepSec step_sec(const Workload& workload, const std::function<double(std::int64_t micro_batches)>& epoch_sec) {
+StepSec step_sec(const Job& job, const std::function<double(std::int64_t micro_batches)>& epoch_sec) {
   const double one = epoch_sec(1);
-  if (!Program(workload.network).can_accumulate()) return {one, 0};
-  const std::int64_t most = std::max<std::int64_t>(2, workload.accumulate);
+  if (!job.program().can_accumulate()) return {one, 0};
+  const std::int64_t most = std::max<std::int64_t>(2, job.workload().accumulate);
   const double more = (epoch_sec(most) - one) / static_cast<double>(most - 1);
   const double micro_batch = std::min(more, one);
   return {micro_batch, one - micro_batch};
 }
 
 /// Of the time of a rank's passes the share of norms, residuals and dropout of each word.
-double word_share(const Workload& rank, const TransformerDescription& network, const Device& device,
-                  const RankModel& model) {
-  const auto [known, is_new] = model.word_shares.try_emplace(rank.key(), 0);
+double word_share(const Job& rank, const TransformerDescription& network, const RankModel& model) {
+  const auto [known, is_new] = model.word_shares.try_emplace(rank.workload().key(), 0);
   if (!is_new) return known->second;
-  const std::shared_ptr<const ExecutedStep> step = executed_step(rank, device.kind);
+  const std::shared_ptr<const ExecutedStep> step = executed_step(rank.workload(), rank.device().known().kind);
   const OpGraph& graph = step->graph();
   double all = 0, of_words = 0;
   for (const TimedKernel& kernel : model.kernels(rank)) {
@@ -128,9 +125,9 @@ double word_share(const Workload& rank, const TransformerDescription& network, c
 
 /// What sequence parallelism leaves of the time of a rank's passes: the words are computed by one of the devices that
 /// share the matrices, not by all (Korthikanti et al. 2023, section 4.2.2).
-double with_shared_words(const Workload& rank, const TransformerDescription& network, std::int64_t devices,
-                         const Device& device, const RankModel& model) {
-  return 1 - word_share(rank, network, device, model) * (1 - 1 / static_cast<double>(devices));
+double with_shared_words(const Job& rank, const TransformerDescription& network, std::int64_t devices,
+                         const RankModel& model) {
+  return 1 - word_share(rank, network, model) * (1 - 1 / static_cast<double>(devices));
 }
 
 /// Numbers of a word's keys and values in a block.
@@ -139,15 +136,16 @@ double key_width(const TransformerDescription& network) {
   return static_cast<double>(2 * of_head * (network.kv_heads > 0 ? network.kv_heads : network.heads));
 }
 
-RankWork work_of(const Workload& workload, const Device& device, const World& world, const StepSec& sec,
-                 const RankModel& model) {
+/// @param rank  with one micro-batch
+RankWork work_of(const Job& job, const Job& rank, const World& world, const StepSec& sec, const RankModel& model) {
+  const Workload& workload = job.workload();
   const bool is_split = splits_network(world.layout);
-  const std::shared_ptr<const ExecutedStep> step = executed_step(rank_of(workload, 1), device.kind);
+  const std::shared_ptr<const ExecutedStep> step = executed_step(rank.workload(), job.device().known().kind);
   RankWork work;
   work.micro_batch_sec = sec.micro_batch;
   work.update_sec = sec.update;
   if (world.layout.sharding != Sharding::none) work.update_sec /= static_cast<double>(world.layout.dp);
-  work.micro_batches = Program(workload.network).can_accumulate() ? workload.accumulate : 1;
+  work.micro_batches = job.program().can_accumulate() ? workload.accumulate : 1;
   const bool in_half = workload.precision == Precision::bf16 || workload.precision == Precision::fp16;
   const double word = in_half && workload.weights != Weights::as_precision ? 2 : 4;
   const auto trained = static_cast<double>(step->graph().params());
@@ -158,13 +156,13 @@ RankWork work_of(const Workload& workload, const Device& device, const World& wo
   if (is_split) {
     const TransformerDescription network = split_transformer(workload);
     work.layers = network.layers / world.layout.pp;
-    const auto positions = static_cast<double>(workload.batch_size * Program(workload.network).positions(workload));
+    const auto positions = static_cast<double>(workload.batch_size * job.program().positions(workload));
     const double bytes = in_half ? 2 : 4;
     const auto shares = static_cast<double>(world.layout.cp);
     // Each of the devices that share a sequence computes as much of it: attention is balanced between them.
     work.micro_batch_sec /= shares;
     if (world.layout.sp && world.layout.tp > 1)
-      work.micro_batch_sec *= with_shared_words(rank_of(workload, 1), network, world.layout.tp, device, model);
+      work.micro_batch_sec *= with_shared_words(rank, network, world.layout.tp, model);
     work.hidden_bytes = positions * static_cast<double>(network.hidden) * bytes / shares;
     if (world.layout.cp > 1)
       work.key_bytes = positions * key_width(network) / static_cast<double>(world.layout.tp) * bytes;
@@ -190,51 +188,53 @@ Scaling scaling_of(const PlacedStep& step, double perfect_sec, std::int64_t devi
 namespace {
 
 /// All of a job on several devices but its links and its step.
-PlacedJob ranks_of(const Workload& workload, const Device& device, const RankModel& rank, bool explains) {
+PlacedJob ranks_of(const Job& job, const RankModel& model, bool explains) {
+  const Workload& workload = job.workload();
+  const Device& device = job.device().known();
   check_timed(workload);
-  PlacedJob job;
-  job.world = world_of(workload);
-  job.rank = rank_of(workload, 1);
-  job.alone = rank.estimate(job.rank, explains);
-  const StepSec of_rank = step_sec(workload, [&](std::int64_t micro_batches) {
-    return micro_batches == 1 ? job.alone.time.sec()
-                              : rank.estimate(rank_of(workload, micro_batches), false).time.sec();
+  PlacedJob placed{world_of(workload), {}, rank_of(job, 1), {}, {}, {}, {}};
+  placed.alone = model.estimate(placed.rank, explains);
+  const StepSec of_rank = step_sec(job, [&](std::int64_t micro_batches) {
+    return micro_batches == 1 ? placed.alone.time.sec() : model.estimate(rank_of(job, micro_batches), false).time.sec();
   });
-  job.work = work_of(workload, device, job.world, of_rank, rank);
-  job.row.cluster = cluster_of(workload, device);
-  job.row.gpu = device.name;
-  job.row.network = workload.network;
-  if (gathers_parameters(workload.parallel)) job.row.network += " gathered";
-  job.row.precision = to_string(workload.precision);
-  job.row.local_batch = workload.batch_size;
-  return job;
+  placed.work = work_of(job, placed.rank, placed.world, of_rank, model);
+  placed.row.cluster = cluster_of(workload, device);
+  placed.row.gpu = device.name;
+  placed.row.network = workload.network;
+  if (gathers_parameters(workload.parallel)) placed.row.network += " gathered";
+  placed.row.precision = to_string(workload.precision);
+  placed.row.local_batch = workload.batch_size;
+  return placed;
 }
 
 /// Steps of an epoch, whose last one of fewer samples takes as long as another.
-double steps_of_epoch(const Workload& workload) {
-  const EpochSteps steps = epoch_steps(workload);
+double steps_of_epoch(const Job& job) {
+  const EpochSteps steps = epoch_steps(job);
   return steps.hide_the_last() ? steps.by_samples() : static_cast<double>(steps.full + (steps.rest > 0));
 }
 
 }  // namespace
 
-PlacedJob placed_job(const Workload& workload, const Device& device, const DeviceCatalogue& devices,
-                     const RankModel& rank, const ScalingModel& runs, bool explains) {
-  Links links = links_of(workload, device, devices.links(), world_of(workload).placement, runs);
-  PlacedJob job = ranks_of(workload, device, rank, explains);
-  job.links = std::move(links);
-  job.step = placed_step(job.work, job.world, job.links, job.row, runs);
-  return job;
+PlacedJob placed_job(const Job& job, const RankModel& rank, const ScalingModel& runs, bool explains) {
+  const Workload& workload = job.workload();
+  const Device& device = job.device().known();
+  Links links = links_of(workload, device, job.devices().links(), world_of(workload).placement, runs);
+  PlacedJob placed = ranks_of(job, rank, explains);
+  placed.links = std::move(links);
+  placed.step = placed_step(placed.work, placed.world, placed.links, placed.row, runs);
+  return placed;
 }
 
-PlacedRun placed_run(const Workload& workload, double epoch_sec, const Device& device, const DeviceCatalogue& devices,
-                     const RankModel& rank) {
+PlacedRun placed_run(const Job& job, double epoch_sec, const RankModel& rank) {
+  const Workload& workload = job.workload();
+  const Device& device = job.device().known();
   if (splits_network(workload.parallel))
     throw InputError(fmt::format("parallel {}: runs of split networks are not learnt from", workload.parallel.text()));
-  const PlacedJob job = ranks_of(workload, device, rank, false);
-  PlacedRun run = {replicas_row(job.work, job.world, job.row, epoch_sec / steps_of_epoch(workload)), devices.links()};
-  if (!devices.links().know(workload.cluster))
-    run.links = usual_links_of(workload, device, job.world.placement).value_or(Links());
+  const PlacedJob placed = ranks_of(job, rank, false);
+  const Links& links = job.devices().links();
+  PlacedRun run = {replicas_row(placed.work, placed.world, placed.row, epoch_sec / steps_of_epoch(job)), links};
+  if (!links.know(workload.cluster))
+    run.links = usual_links_of(workload, device, placed.world.placement).value_or(Links());
   return run;
 }
 
@@ -251,16 +251,15 @@ ScalingModel model_of(const std::vector<PlacedRun>& runs) {
   return ScalingModel::fit(rows, links);
 }
 
-JobEstimate predict_placed(const Workload& workload, const Device& device, const DeviceCatalogue& devices,
-                           const RankModel& rank, const ScalingModel& runs, bool explains) {
-  PlacedJob job = placed_job(workload, device, devices, rank, runs, explains);
-  const World& world = job.world;
-  const RankWork& work = job.work;
-  const PlacedStep& step = job.step;
-  JobEstimate answer = std::move(job.alone);
+JobEstimate predict_placed(const Job& job, const RankModel& rank, const ScalingModel& runs, bool explains) {
+  PlacedJob placed = placed_job(job, rank, runs, explains);
+  const World& world = placed.world;
+  const RankWork& work = placed.work;
+  const PlacedStep& step = placed.step;
+  JobEstimate answer = std::move(placed.alone);
   const double one_sec = answer.time.sec();
 
-  const double count = steps_of_epoch(workload);
+  const double count = steps_of_epoch(job);
   answer.time.scale(std::log(step.compute / one_sec * count));
   answer.time.log_sec = std::log(step.sec() * count);
   if (step.is_measured) answer.time.widths = {};  // that of the runs holds all
@@ -277,17 +276,17 @@ JobEstimate predict_placed(const Workload& workload, const Device& device, const
   add("bubble", step.bubble);
   add("other devices", step.host);
   // What a replica on one device computes, over the devices that share it, and the rank's own update.
-  const StepSec of_replica = step_sec(workload, [&](std::int64_t micro_batches) {
-    Workload replica = on_one_device(rank_of(workload, micro_batches));
-    replica.train_images = samples_per_step(replica);
-    return rank.estimate(replica, false).time.sec();
+  const StepSec of_replica = step_sec(job, [&](std::int64_t micro_batches) {
+    Workload replica = on_one_device(rank_of(job, micro_batches).workload());
+    replica.train_images = samples_per_step(replica, job.program());
+    return rank.estimate(job.with(std::move(replica)), false).time.sec();
   });
   const std::int64_t ranks = world.layout.devices() / world.layout.dp;
   const double batches =
       step.rate * static_cast<double>(work.micro_batches) * of_replica.micro_batch / static_cast<double>(ranks);
   answer.scaling = scaling_of(step, batches + work.update_sec, world.layout.devices());
   const auto rate = [&](LinkScope scope, std::int64_t gpus) {
-    const auto link = job.links.find(job.row.cluster, scope, gpus, world.placement.node_count());
+    const auto link = placed.links.find(placed.row.cluster, scope, gpus, world.placement.node_count());
     return link ? link->bus_gb_s : 0;
   };
   answer.scaling->intra_gb_s = rate(LinkScope::intra, world.placement.fullest());

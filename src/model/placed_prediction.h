@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <perfpred/device.h>
-#include <perfpred/workload.h>
-
 #include <functional>
 #include <map>
 #include <string>
@@ -12,6 +9,7 @@
 #include "model/job_estimate.h"
 #include "optime/timed_kernel.h"
 #include "parallel/placed_step.h"
+#include "step/job.h"
 #include "workload/world.h"
 
 namespace perfpred {
@@ -19,9 +17,9 @@ namespace perfpred {
 /// What a rank takes as if it had no others.
 struct RankModel {
   /// Of an epoch, with its parts where they are asked for.
-  std::function<JobEstimate(const Workload& rank, bool explains)> estimate;
+  std::function<JobEstimate(const Job& rank, bool explains)> estimate;
   /// Of each kernel of a step, by the op model.
-  std::function<std::vector<TimedKernel>(const Workload& rank)> kernels;
+  std::function<std::vector<TimedKernel>(const Job& rank)> kernels;
   std::map<std::string, double>& word_shares;  ///< PredictedSteps::word_shares
 };
 
@@ -29,23 +27,21 @@ struct RankModel {
 struct PlacedJob {
   World world;
   Links links;
-  Workload rank;      ///< with one micro-batch
+  Job rank;           ///< with one micro-batch
   JobEstimate alone;  ///< of that
   RankWork work;
   ScalingRow row;  ///< what rows call it: cluster, network, precision, batch
   PlacedStep step;
 };
 
-/// @param devices  whose links it has
-/// @param runs     what measured runs of replicas say
-/// @throws InputError as `rank` and world_of(), for a cluster that no table of links has, and for layouts that are not
-/// timed
-[[nodiscard]] PlacedJob placed_job(const Workload& workload, const Device& device, const DeviceCatalogue& devices,
-                                   const RankModel& rank, const ScalingModel& runs, bool explains);
+/// @param runs  what measured runs of replicas say
+/// @throws InputError as `rank` and world_of(), for a device that is not known, a cluster that no table of links has,
+/// and for layouts that are not timed
+[[nodiscard]] PlacedJob placed_job(const Job& job, const RankModel& rank, const ScalingModel& runs, bool explains);
 
 /// Predicts a job on several devices from what its ranks take alone, and from runs. @throws InputError as placed_job()
-[[nodiscard]] JobEstimate predict_placed(const Workload& workload, const Device& device, const DeviceCatalogue& devices,
-                                         const RankModel& rank, const ScalingModel& runs, bool explains);
+[[nodiscard]] JobEstimate predict_placed(const Job& job, const RankModel& rank, const ScalingModel& runs,
+                                         bool explains);
 
 /// A measured run of a job on several devices, and the links of its cluster as far as they are known.
 struct PlacedRun {
@@ -55,8 +51,7 @@ struct PlacedRun {
 
 /// @param epoch_sec  measured
 /// @throws InputError as placed_job(), and for ranks that split the network, whose runs say nothing of others
-[[nodiscard]] PlacedRun placed_run(const Workload& workload, double epoch_sec, const Device& device,
-                                   const DeviceCatalogue& devices, const RankModel& rank);
+[[nodiscard]] PlacedRun placed_run(const Job& job, double epoch_sec, const RankModel& rank);
 
 /// What runs of replicas say.
 [[nodiscard]] ScalingModel model_of(const std::vector<PlacedRun>& runs);

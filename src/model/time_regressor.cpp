@@ -142,6 +142,36 @@ std::string told(DomainViolation reason, const ResolvedDevice& device) {
   }
 }
 
+/// Whether a workload's device has to multiply by weights that are packed.
+bool multiplies_packed(const Workload& workload) {
+  return workload.weights == Weights::nf4 || workload.weights == Weights::int8;
+}
+
+/// @throws InputError as Workload::validate(), and for packed weights that the device has no kernels for
+void check(const Job& job) {
+  job.workload().validate();
+  const Device* device = job.device().device;
+  if (!multiplies_packed(job.workload()) || device == nullptr || multiplies_packed(*device)) return;
+  throw InputError(fmt::format("weights {} have no kernels on device \"{}\" ({} {})", to_string(job.workload().weights),
+                               device->name, device->vendor, device->arch));
+}
+
+/// Whether runs of its own group may answer before the workload's device is looked up.
+bool may_have_runs(const Workload& workload) { return has_usual_world(workload) && !multiplies_packed(workload); }
+
+/// Of a job on one device. @param explains  whether it says the parts, too
+JobEstimate of_one_device(const ModelState& from, const Job& job, PredictedSteps& steps, bool explains) {
+  const Route route = from.route(job.workload(), job.device());
+  Estimate time =
+      route.group != nullptr ? route.group->model->estimate(job.workload()) : from.ops->estimate(job, steps);
+  if (!explains) {
+    time.parts.clear();
+  } else if (route.group != nullptr) {
+    time.parts = route.group->model->breakdown(job.workload());
+  }
+  return from.finish(route, job.workload(), std::move(time));
+}
+
 /// Teaches a model's state runs, and remembers why it did not take some of them.
 class Observation {
  public:
@@ -222,7 +252,7 @@ class Observation {
       return std::nullopt;
     }
     if (!by_ops) return told(state_.route(row.workload, device).reason, device);
-    if (state_.ops->is_outlier(row, device)) return "outlier";
+    if (state_.ops->is_outlier(Job(row.workload, devices_), *row.avg_time_mean)) return "outlier";
     of_ops_.rows.push_back(std::move(row));
     of_ops_.places.push_back(i);
     return std::nullopt;
@@ -313,40 +343,25 @@ struct __attribute__((visibility("hidden"))) TimeRegressor::Impl {
     return own ? *own : from.route(workload, device_of(workload));
   }
 
-  /// @param known  the workload's device; null: it is looked up
-  void check(const Workload& workload, const ResolvedDevice* known) const {
-    workload.validate();
-    if (workload.weights != Weights::nf4 && workload.weights != Weights::int8) return;
-    const Device* device = (known != nullptr ? *known : device_of(workload)).device;
-    if (device == nullptr || multiplies_packed(*device)) return;
-    throw InputError(fmt::format("weights {} have no kernels on device \"{}\" ({} {})", to_string(workload.weights),
-                                 device->name, device->vendor, device->arch));
-  }
+  /// @param steps     those that were predicted on the job's device, to which new ones are added
+  /// @param explains  whether it says the parts, too
+  [[nodiscard]] JobEstimate estimate(const ModelState& from, const Job& job, PredictedSteps& steps,
+                                     bool explains) const;
 
-  /// Of a job on one device, as estimate().
-  [[nodiscard]] JobEstimate alone(const ModelState& from, const Workload& workload,
-                                  const std::optional<ResolvedDevice>& known, PredictedSteps& steps,
-                                  bool explains) const;
+  /// JobVariants::estimate()
+  [[nodiscard]] JobEstimate estimate(const Workload& workload, PredictedSteps& steps) const;
 
-  [[nodiscard]] RankModel rank_model(const ModelState& from, const ResolvedDevice& device,
-                                     PredictedSteps& steps) const {
-    return {[this, &from, device, &steps](const Workload& rank, bool explains) {
-              return alone(from, rank, device, steps, explains);
-            },
-            [&from, device](const Workload& rank) { return from.ops->prior().kernels(rank, device); },
-            steps.word_shares};
+  [[nodiscard]] static RankModel rank_model(const ModelState& from, PredictedSteps& steps) {
+    return {[&](const Job& rank, bool explains) { return of_one_device(from, rank, steps, explains); },
+            [&](const Job& rank) { return from.ops->prior().kernels(rank); }, steps.word_shares};
   }
 
   /// A run on several devices, as `from` sees its ranks. @throws InputError as placed_run()
   [[nodiscard]] PlacedRun run_of_several(const ModelState& from, const Workload& workload, double epoch_sec,
-                                         PredictedSteps& steps) const;
+                                         PredictedSteps& steps) const {
+    return placed_run(Job(workload, devices), epoch_sec, rank_model(from, steps));
+  }
   [[nodiscard]] const ScalingModel& runs_of_several(const ModelState& from) const;
-
-  /// @param known     what the workload's device means; without one it is looked up where no runs answer
-  /// @param steps     those that were predicted on that device, to which new ones are added
-  /// @param explains  whether it says the parts, too
-  [[nodiscard]] JobEstimate estimate(const Workload& workload, const std::optional<ResolvedDevice>& known,
-                                     PredictedSteps& steps, bool explains) const;
 
   /// @param given  to which the op model's own devices are added
   Impl(std::unique_ptr<const ModelState> first, const DeviceCatalogue& given)
@@ -440,43 +455,30 @@ Prediction TimeRegressor::predict(const Workload& workload) const {
 }
 
 std::vector<TimeTerm> TimeRegressor::breakdown(const Workload& workload) const {
-  std::vector<TimeTerm> terms = JobVariants(*this).explain(workload).time.parts;
+  std::vector<TimeTerm> terms = JobVariants(*this).explain(Job(workload, devices())).time.parts;
   if (workload.knows_epoch()) return terms;
   for (TimeTerm& term : terms) term.sec = std::numeric_limits<double>::quiet_NaN();
   return terms;
 }
 
-JobEstimate TimeRegressor::Impl::alone(const ModelState& from, const Workload& workload,
-                                       const std::optional<ResolvedDevice>& known, PredictedSteps& steps,
-                                       bool explains) const {
-  const auto own = from.own_route(workload);
-  const ResolvedDevice device = own ? ResolvedDevice{} : known ? *known : device_of(workload);
-  const Route route = own ? *own : from.route(workload, device);
-  Estimate time =
-      route.group != nullptr ? route.group->model->estimate(workload) : from.ops->estimate(workload, device, &steps);
-  if (!explains) {
-    time.parts.clear();
-  } else if (route.group != nullptr) {
-    time.parts = route.group->model->breakdown(workload);
-  }
-  return from.finish(route, workload, std::move(time));
+JobEstimate TimeRegressor::Impl::estimate(const ModelState& from, const Job& job, PredictedSteps& steps,
+                                          bool explains) const {
+  check(job);
+  if (has_usual_world(job.workload())) return of_one_device(from, job, steps, explains);
+  if (is_on_one_device(job.workload()))
+    return of_one_device(from, job.with(on_one_device(job.workload())), steps, explains);
+  return predict_placed(job, rank_model(from, steps), runs_of_several(from), explains);
 }
 
-JobEstimate TimeRegressor::Impl::estimate(const Workload& workload, const std::optional<ResolvedDevice>& known,
-                                          PredictedSteps& steps, bool explains) const {
-  check(workload, known ? &*known : nullptr);
+JobEstimate TimeRegressor::Impl::estimate(const Workload& workload, PredictedSteps& steps) const {
   const auto from = state.read();
-  if (has_usual_world(workload)) return alone(*from, workload, known, steps, explains);
-  if (is_on_one_device(workload)) return alone(*from, on_one_device(workload), known, steps, explains);
-  const ResolvedDevice device = known ? *known : device_of(workload);
-  return predict_placed(workload, device.known(), devices, rank_model(*from, device, steps), runs_of_several(*from),
-                        explains);
-}
-
-PlacedRun TimeRegressor::Impl::run_of_several(const ModelState& from, const Workload& workload, double epoch_sec,
-                                              PredictedSteps& steps) const {
-  const ResolvedDevice device = device_of(workload);
-  return placed_run(workload, epoch_sec, device.known(), devices, rank_model(from, device, steps));
+  workload.validate();
+  if (const auto own = may_have_runs(workload) ? from->own_route(workload) : std::nullopt) {
+    Estimate time = own->group->model->estimate(workload);
+    time.parts.clear();
+    return from->finish(*own, workload, std::move(time));
+  }
+  return estimate(*from, Job(workload, devices), steps, false);
 }
 
 const ScalingModel& TimeRegressor::Impl::runs_of_several(const ModelState& from) const {
@@ -495,35 +497,33 @@ const ScalingModel& TimeRegressor::Impl::runs_of_several(const ModelState& from)
   });
 }
 
-JobEstimate JobVariants::estimate(const Workload& variant) {
-  return model_.impl_->estimate(variant, device_, steps_, false);
+JobEstimate JobVariants::estimate(const Workload& variant) { return model_.impl_->estimate(variant, steps_); }
+
+JobEstimate JobVariants::estimate(const Job& variant) {
+  return model_.impl_->estimate(*model_.impl_->state.read(), variant, steps_, false);
 }
 
-JobEstimate JobVariants::explain(const Workload& variant) {
-  return model_.impl_->estimate(variant, device_, steps_, true);
+JobEstimate JobVariants::explain(const Job& variant) {
+  return model_.impl_->estimate(*model_.impl_->state.read(), variant, steps_, true);
 }
 
-std::vector<TimedKernel> JobVariants::kernels(const Workload& variant) {
+std::vector<TimedKernel> JobVariants::kernels(const Job& variant) {
+  return model_.impl_->state.read()->ops->prior().kernels(variant);
+}
+
+PlacedJob JobVariants::placed(const Job& variant) {
   const TimeRegressor::Impl& impl = *model_.impl_;
   const auto from = impl.state.read();
-  return from->ops->prior().kernels(variant, device_ ? *device_ : impl.device_of(variant));
-}
-
-PlacedJob JobVariants::placed(const Workload& variant) {
-  const TimeRegressor::Impl& impl = *model_.impl_;
-  const auto from = impl.state.read();
-  const ResolvedDevice device = device_ ? *device_ : impl.device_of(variant);
-  return placed_job(variant, device.known(), impl.devices, impl.rank_model(*from, device, steps_),
-                    impl.runs_of_several(*from), false);
+  return placed_job(variant, TimeRegressor::Impl::rank_model(*from, steps_), impl.runs_of_several(*from), false);
 }
 
 namespace {
 
-/// Behind the last of the neighbours that have a group together; of one without a group it is alone.
-/// @param routes  empty: refused
+/// Behind the last of the neighbours that have a group together.
+/// @param routes  of those that groups answer for
 std::size_t end_of_group(std::span<const std::optional<Route>> routes, std::size_t begin) {
   std::size_t end = begin + 1;
-  if (!routes[begin] || routes[begin]->group == nullptr) return end;
+  if (!routes[begin]) return end;
   while (end < routes.size() && routes[end] && routes[end]->group == routes[begin]->group) ++end;
   return end;
 }
@@ -534,7 +534,7 @@ void JobVariants::predict_all(const TimeRegressor& model, std::span<const Worklo
                               std::span<Prediction> predictions, const std::function<void(std::size_t)>& refused) {
   const TimeRegressor::Impl& impl = *model.impl_;
   const auto state = impl.state.read();
-  std::vector<std::optional<Route>> routes(workloads.size());  // empty: it is refused
+  std::vector<std::optional<Route>> routes(workloads.size());  // of those that groups answer for
   const auto attempt = [&](std::size_t i, const auto& act) {
     try {
       act();
@@ -543,34 +543,32 @@ void JobVariants::predict_all(const TimeRegressor& model, std::span<const Worklo
       refused(i);
     }
   };
-  for (std::size_t i = 0; i < workloads.size(); ++i) {
-    attempt(i, [&] {
-      impl.check(workloads[i], nullptr);
-      routes[i] = has_usual_world(workloads[i]) ? impl.route(*state, workloads[i]) : Route{};
-    });
-  }
-  std::vector<Estimate> estimates;
-  const auto finish = [&](std::size_t i, Estimate estimate) {
-    predictions[i] = state->finish(*routes[i], workloads[i], std::move(estimate)).prediction();
-  };
-  const auto predict_one = [&](std::size_t i) {
+  const auto ask_one = [&](std::size_t i) {
     const Workload& one = workloads[i];
-    const Group* group = routes[i]->group;
-    if (!has_usual_world(one)) {
-      PredictedSteps steps;
-      predictions[i] = impl.estimate(one, std::nullopt, steps, false).prediction();
-    } else {
-      finish(i, group != nullptr ? group->model->estimate(one) : state->ops->estimate(one, impl.device_of(one)));
+    one.validate();
+    if (may_have_runs(one)) routes[i] = state->own_route(one);
+    if (routes[i]) return;
+    const Job job(one, impl.devices);
+    if (has_usual_world(one)) {
+      check(job);
+      const Route route = state->route(one, job.device());
+      if (route.group != nullptr) {
+        routes[i] = route;
+        return;
+      }
     }
+    PredictedSteps steps;
+    predictions[i] = impl.estimate(*state, job, steps, false).prediction();
   };
+  for (std::size_t i = 0; i < workloads.size(); ++i) attempt(i, [&] { ask_one(i); });
+  std::vector<Estimate> estimates;
   for (std::size_t begin = 0; begin < workloads.size();) {  // neighbours of one group go to its model together
-    const Group* group = routes[begin] ? routes[begin]->group : nullptr;
     const std::size_t end = end_of_group(routes, begin);
-    bool together = group != nullptr;
+    bool together = routes[begin].has_value();
     if (together) {
       try {
         estimates.resize(end - begin);
-        group->model->estimate(workloads.subspan(begin, end - begin), estimates);
+        routes[begin]->group->model->estimate(workloads.subspan(begin, end - begin), estimates);
       } catch (const std::exception&) {  // which one?
         together = false;
       }
@@ -578,11 +576,8 @@ void JobVariants::predict_all(const TimeRegressor& model, std::span<const Worklo
     for (std::size_t i = begin; i < end; ++i) {
       if (!routes[i]) continue;
       attempt(i, [&] {
-        if (together) {
-          finish(i, std::move(estimates[i - begin]));
-        } else {
-          predict_one(i);
-        }
+        Estimate time = together ? std::move(estimates[i - begin]) : routes[i]->group->model->estimate(workloads[i]);
+        predictions[i] = state->finish(*routes[i], workloads[i], std::move(time)).prediction();
       });
     }
     begin = end;

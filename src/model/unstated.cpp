@@ -54,10 +54,9 @@ Quantiles of_known_epoch(const Workload& workload, const Quantiles& sec) {
   return workload.knows_epoch() ? sec : Quantiles{none, none, none};
 }
 
-Unstated::Unstated(JobVariants& variants, const Workload& workload, const Estimate& stated,
-                   std::span<const std::string> fields) {
-  for (const auto& [field, usual, other] : guesses_of(workload, stated.rests_on, fields)) {
-    const double log_sec = variants.estimate(with_field(workload, field, other)).time.log_sec;
+Unstated::Unstated(JobVariants& variants, const Job& job, const Estimate& stated, std::span<const std::string> fields) {
+  for (const auto& [field, usual, other] : guesses_of(job.workload(), stated.rests_on, fields)) {
+    const double log_sec = variants.estimate(job.with(with_field(job.workload(), field, other))).time.log_sec;
     const double width = half_width_of_guess * std::abs(log_sec - stated.log_sec);
     if (width > least_width) widths_.emplace_back(field, width);
   }
@@ -108,7 +107,8 @@ double ManyUnstated::half_width(Workload workload, std::int64_t batch_size, std:
     if (const auto found = half_widths_.find(key); found != half_widths_.end()) return found->second;
   }
   JobVariants variants(model_);
-  const double width = Unstated(variants, workload, variants.estimate(workload).time, fields).half_width();
+  const Job job(std::move(workload), model_.devices());
+  const double width = Unstated(variants, job, variants.estimate(job).time, fields).half_width();
   const std::lock_guard lock(mutex_);
   return half_widths_.emplace(std::move(key), width).first->second;
 }

@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +15,7 @@
 
 #include "model/job_estimate.h"
 #include "model/ops/op_prior.h"
+#include "step/job.h"
 
 namespace perfpred {
 
@@ -27,17 +27,17 @@ struct PlacedJob;
 /// Asks a model for one job and variants of it on its device; what their steps share is predicted once.
 class JobVariants {
  public:
-  /// @param device  what the job's device means to the model; without one it is looked up where no runs answer
-  explicit JobVariants(const TimeRegressor& model, std::optional<ResolvedDevice> device = {})
-      : model_(model), device_(device) {}
+  explicit JobVariants(const TimeRegressor& model) : model_(model) {}
 
-  [[nodiscard]] JobEstimate estimate(const Workload& variant);  ///< without parts
-  [[nodiscard]] JobEstimate explain(const Workload& variant);   ///< with its parts, TimeRegressor::breakdown()
+  /// Without parts. Where runs of its own group answer, nothing is looked up or allocated.
+  [[nodiscard]] JobEstimate estimate(const Workload& variant);
+  [[nodiscard]] JobEstimate estimate(const Job& variant);  ///< without parts
+  [[nodiscard]] JobEstimate explain(const Job& variant);   ///< with its parts, TimeRegressor::breakdown()
 
   /// What the op model says of each kernel of a step of one device, whoever else answers for the step.
   /// @throws InputError as OpPrior::epoch()
-  [[nodiscard]] std::vector<TimedKernel> kernels(const Workload& variant);
-  [[nodiscard]] PlacedJob placed(const Workload& variant);  ///< of a job on several devices
+  [[nodiscard]] std::vector<TimedKernel> kernels(const Job& variant);
+  [[nodiscard]] PlacedJob placed(const Job& variant);  ///< of a job on several devices
 
   /// TimeRegressor::predict() of many workloads; of one that has no prediction `refused` gets the place, while its
   /// exception is handled.
@@ -46,7 +46,6 @@ class JobVariants {
 
  private:
   const TimeRegressor& model_;
-  std::optional<ResolvedDevice> device_;
   PredictedSteps steps_;
 };
 
@@ -54,8 +53,7 @@ class JobVariants {
 class Unstated {
  public:
   /// @param stated  of the job
-  Unstated(JobVariants& variants, const Workload& workload, const Estimate& stated,
-           std::span<const std::string> fields);
+  Unstated(JobVariants& variants, const Job& job, const Estimate& stated, std::span<const std::string> fields);
 
   /// Of the logarithm of time, 90 %.
   [[nodiscard]] double half_width() const;

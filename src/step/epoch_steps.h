@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 
+#include "step/job.h"
 #include "step/program.h"
 #include "workload/world.h"
 
@@ -37,15 +38,24 @@ struct EpochSteps {
 }
 
 /// @throws InputError as samples_of(); a valid workload of the zoo has no such step
-[[nodiscard]] inline std::int64_t samples_per_step(const Workload& workload) {
-  const std::int64_t replica = samples_of(workload.batch_size, Program(workload.network).batches(workload));
-  return samples_of(replica, replicas_of(workload));
+[[nodiscard]] inline std::int64_t samples_per_step(const Workload& workload, const Program& program) {
+  return samples_of(samples_of(workload.batch_size, program.batches(workload)), replicas_of(workload));
+}
+[[nodiscard]] inline std::int64_t samples_per_step(const Job& job) {
+  return samples_per_step(job.workload(), job.program());
+}
+[[nodiscard]] inline std::int64_t samples_per_step(const Workload& workload) {  // one that no job holds
+  return samples_per_step(workload, Program(workload.network));
 }
 
 /// @throws InputError as samples_per_step()
-[[nodiscard]] inline EpochSteps epoch_steps(const Workload& workload) {
-  const std::int64_t samples = samples_per_step(workload);
+[[nodiscard]] inline EpochSteps epoch_steps(const Workload& workload, const Program& program) {
+  const std::int64_t samples = samples_per_step(workload, program);
   return {samples, workload.train_images / samples, workload.train_images % samples};
+}
+[[nodiscard]] inline EpochSteps epoch_steps(const Job& job) { return epoch_steps(job.workload(), job.program()); }
+[[nodiscard]] inline EpochSteps epoch_steps(const Workload& workload) {
+  return epoch_steps(workload, Program(workload.network));
 }
 
 }  // namespace perfpred

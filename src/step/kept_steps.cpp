@@ -39,8 +39,9 @@ Compiler compiler_for(const Workload& workload, DeviceKind device) {
 
 class KeptStep {
  public:
-  KeptStep(Workload executed, std::uint64_t version, std::int64_t batch, ExecutedStep step)
+  KeptStep(Workload executed, Program program, std::uint64_t version, std::int64_t batch, ExecutedStep step)
       : executed_(std::move(executed)),
+        program_(std::move(program)),
         version_(version),
         device_(step.device()),
         batch_(batch),
@@ -48,6 +49,11 @@ class KeptStep {
 
   [[nodiscard]] bool is_of(const Workload& executed, std::uint64_t version, DeviceKind device) const {
     return device_ == device && version_ == version && executed_ == executed;
+  }
+
+  [[nodiscard]] const Program& program() const { return program_; }
+  [[nodiscard]] bool is_of(const NetworkName& network, std::uint64_t version) const {
+    return version_ == version && executed_.network == network;
   }
 
   [[nodiscard]] std::int64_t batch() const { return batch_; }
@@ -77,7 +83,7 @@ class KeptStep {
  private:
   [[nodiscard]] ExecutedStep made(Workload asked, std::int64_t batch) const {
     asked.batch_size = batch;
-    return execute(asked.graph(), device_, compiler_for(asked, device_));
+    return execute(program_.step(asked), device_, compiler_for(asked, device_));
   }
 
   /// Some sizes are in proportion to the batch but for rounding up to whole blocks. What is in proportion at two batch
@@ -95,6 +101,7 @@ class KeptStep {
   }
 
   Workload executed_;
+  Program program_;
   std::uint64_t version_;
   DeviceKind device_;
   std::int64_t batch_;
@@ -108,6 +115,13 @@ class KeptStep {
 std::vector<KeptStep>& kept_steps() {
   thread_local std::vector<KeptStep> kept;
   return kept;
+}
+
+/// The program of a network, of which a step may be kept.
+Program program_of(const NetworkName& network, std::uint64_t version) {
+  const std::vector<KeptStep>& kept = kept_steps();
+  const auto known = std::ranges::find_if(kept, [&](const KeptStep& one) { return one.is_of(network, version); });
+  return known != kept.end() ? known->program() : Program(network);
 }
 
 }  // namespace
@@ -126,8 +140,11 @@ std::shared_ptr<const ExecutedStep> executed_step(const Workload& workload, Devi
   }
   const auto written = find(DeviceKind::other);
   const bool is_written = written != kept.end() && written->batch() == workload.batch_size;
-  ExecutedStep step = execute(is_written ? written->graph() : workload.graph(), device, compiler_for(workload, device));
-  kept.insert(kept.begin(), KeptStep(std::move(executed), version, workload.batch_size, std::move(step)));
+  Program program = program_of(workload.network, version);
+  ExecutedStep step =
+      execute(is_written ? written->graph() : program.step(workload), device, compiler_for(workload, device));
+  kept.insert(kept.begin(),
+              KeptStep(std::move(executed), std::move(program), version, workload.batch_size, std::move(step)));
   // The one that was asked for comes beside them; if it is larger than all of them may be, it takes their room.
   std::size_t ops = std::max(kept.front().graph().ops().size(), max_kept_ops) - max_kept_ops;
   const auto beyond = std::find_if(kept.begin() + 1, kept.end(), [&](const KeptStep& one) {

@@ -85,10 +85,11 @@ std::int64_t Program::positions(const Workload& training) const {
   return training.input.size() == 1 ? training.input.front() : 0;
 }
 
-Workload Program::set_up(Workload training) const {
-  if (!file_) return training;
-  if (file_->precision() != Precision::unknown) training.precision = file_->precision();
-  training.layout = file_->layout();
+Workload Program::set_up(Workload training) {
+  const std::optional<StepFile> file = Program(training.network).file_;
+  if (!file) return training;
+  if (file->precision() != Precision::unknown) training.precision = file->precision();
+  training.layout = file->layout();
   return training;
 }
 

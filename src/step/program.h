@@ -43,8 +43,8 @@ class Program {
   /// Of a sample that is a sequence, also of a captured step whose words are known; else 0.
   [[nodiscard]] std::int64_t positions(const Workload& training) const;
 
-  /// The workload with the precision and layout that the program itself has.
-  [[nodiscard]] Workload set_up(Workload training) const;
+  /// A workload with the precision and layout that its program itself has. @throws InputError as Program
+  [[nodiscard]] static Workload set_up(Workload training);
 
   /// What the steps of a network rest on besides their workloads: those that were made at another number are out of
   /// date.

@@ -72,7 +72,7 @@ NetworkSteps steps_of(const StepFile& file) {
   workload.network = file.name();
   workload.batch_size = file.batch_size();
   workload.compiled = file.compiled();
-  return steps_of(Program(workload.network).set_up(std::move(workload)));
+  return steps_of(Program::set_up(std::move(workload)));
 }
 
 std::vector<std::string> write_complexity_tables(const std::string& folder, std::span<const NetworkSteps> networks,

@@ -2,7 +2,6 @@
 #include "tools/step_report.h"
 
 #include <perfpred/device.h>
-#include <perfpred/error.h>
 #include <perfpred/op_time_model.h>
 #include <perfpred/roofline.h>
 
@@ -12,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "model/job_forecast.h"
 #include "optime/op_model_state.h"
 #include "optime/step_bound.h"
 #include "optime/step_conditions.h"
@@ -31,30 +31,29 @@ std::string shapes(const OpGraph& step, std::span<const TensorId> tensors) {
   return text;
 }
 
-DeviceAnswer ask(const Device& device, const std::optional<TrainingJob>& job, const StepReport& report,
-                 const NetworkSteps& network, Precision precision) {
+/// @param precision  of a module that was traced; a training has its own
+JobLimits limits_of(const NetworkSteps& network, const std::optional<Workload>& training, const ExecutedStep& step,
+                    const Device& device, Precision precision) {
+  if (training) return job_limits(*training, device, 0, true);
+  JobLimits limits;
+  const std::optional<TrainingJob> job = TrainingJob::on(device, precision);
+  if (job) limits.memory = estimate_memory(step, *job);
+  limits.judge(device, 0, [&] { return largest_batch(network.step, *job, device); });
+  return limits;
+}
+
+DeviceAnswer ask(const Device& device, const JobLimits& job, const ExecutedStep& step,
+                 const std::optional<Workload>& training, Precision precision) {
   DeviceAnswer answer;
   answer.name = device.name;
-  if (const auto limits = limits_if_known(device, report.step, precision)) {
-    const StepConditions how = network.training ? conditions_of(*network.training) : StepConditions();
-    answer.bound = step_bound(OpTimeModel::standard(), *limits, {report.step, device, precision, false, how, {}});
+  if (const auto limits = limits_if_known(device, step, precision)) {
+    const StepConditions how = training ? conditions_of(*training) : StepConditions();
+    answer.bound = step_bound(OpTimeModel::standard(), *limits, {step, device, precision, false, how, {}});
     answer.time_at_peak_sec = limits->time_sec;
   }
-  if (!job) {
-    answer.largest_batch_unknown = "how the device allocates memory is unknown";
-    return answer;
-  }
-  answer.verdict = report.memory->verdict(device);
-  if (!answer.verdict) {
-    answer.largest_batch_unknown = "the device's memory size is unknown";
-    return answer;
-  }
-  try {
-    answer.largest_batch =
-        network.training ? largest_batch(*network.training, device) : largest_batch(network.step, *job, device);
-  } catch (const InputError& error) {  // a file that was traced may hold its batch size
-    answer.largest_batch_unknown = error.what();
-  }
+  answer.verdict = job.verdict;
+  if (job.largest_batch != 0) answer.largest_batch = job.largest_batch;
+  answer.largest_batch_unknown = job.largest_batch_unknown;
   return answer;
 }
 
@@ -113,10 +112,13 @@ StepReport report_step(const NetworkSteps& network, std::int64_t batch_size, Pre
                     training ? *executed_step(*training, kind) : execute(network.step(batch_size), kind),
                     {},
                     {}};
-  std::optional<TrainingJob> job = TrainingJob();
-  if (device) job = training ? TrainingJob::of(*training, *device) : TrainingJob::on(*device, precision);
-  if (job) report.memory = estimate_memory(report.step, *job);
-  if (device) report.device = ask(*device, job, report, network, precision);
+  if (!device) {
+    report.memory = estimate_memory(report.step, TrainingJob());
+    return report;
+  }
+  const JobLimits limits = limits_of(network, training, report.step, *device, precision);
+  report.memory = limits.memory;
+  report.device = ask(*device, limits, report.step, training, precision);
   return report;
 }
 

@@ -237,7 +237,7 @@ Workload with_network(std::span<const Workload> bases, std::string_view network)
   const auto known =
       std::find_if(bases.begin(), bases.end(), [&](const Workload& w) { return w.network.family() == name.family(); });
   if (known != bases.end()) return with_field(*known, "network", name);
-  return Program(name).set_up(with_field(bases.front(), "network", name));
+  return Program::set_up(with_field(bases.front(), "network", name));
 }
 
 NetworkName asked_network(std::span<const Workload> bases,

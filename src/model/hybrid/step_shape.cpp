@@ -8,8 +8,8 @@
 
 #include <cmath>
 
+#include "step/epoch_steps.h"
 #include "step/kept_steps.h"
-#include "step/program.h"
 
 namespace perfpred {
 
@@ -115,8 +115,7 @@ void StepShape::add_layer(const OpGraph& graph, const Op& op, const Operands& op
 
 void StepShape::add_graph(const Workload& workload, const OpGraph& graph) {
   const auto batch = static_cast<double>(workload.batch_size);
-  const std::int64_t batches = Program(workload.network).batches(workload) / graph.repeats();  // a whole number
-  const double step_samples = batch * static_cast<double>(batches);
+  const auto step_samples = static_cast<double>(samples_per_step(workload) / graph.repeats());  // a whole number
   std::vector<bool> is_cast(graph.tensors().size());  // by storage: of parameters, in mixed precision
   for (const Op& op : graph.ops()) {
     if (op.kind == OpKind::unknown) {

@@ -15,7 +15,6 @@
 #include "step/epoch_steps.h"
 #include "step/kept_steps.h"
 #include "step/parts_needed.h"
-#include "step/program.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -83,11 +82,11 @@ StepQuestion question_of(const Workload& executed, const ExecutedStep& step, con
 }
 
 /// The device of a job, with its rates. @throws InputError as OpPrior::epoch()
-const Device& rated_device(const Workload& workload, const ResolvedDevice& resolved) {
-  workload.validate();
-  if (workload.device == "unknown") throw InputError("device is missing");
-  const Device& device = resolved.rated();
-  check_device(workload, resolved);
+const Device& rated_device(const Job& job) {
+  job.workload().validate();
+  if (job.workload().device == "unknown") throw InputError("device is missing");
+  const Device& device = job.device().rated();
+  check_device(job.workload(), job.device());
   return device;
 }
 
@@ -145,30 +144,28 @@ OpStep OpPrior::answer(const Workload& workload, const Device& device, Predicted
   return answer;
 }
 
-double OpPrior::steps_of(const Workload& workload, const Device& device, double step_sec, PredictedSteps& known) const {
-  const EpochSteps steps = epoch_steps(workload);
-  if (steps.rest == 0 || steps.hide_the_last() || !Program(workload.network).has_smaller_steps())
-    return steps.by_samples();
-  Workload last = workload;
-  last.accumulate = parts_needed(steps.rest, workload.batch_size);
+double OpPrior::steps_of(const Job& job, const Device& device, double step_sec, PredictedSteps& known) const {
+  const EpochSteps steps = epoch_steps(job);
+  if (steps.rest == 0 || steps.hide_the_last() || !job.program().has_smaller_steps()) return steps.by_samples();
+  Workload last = job.workload();
+  last.accumulate = parts_needed(steps.rest, last.batch_size);
   last.batch_size = parts_needed(steps.rest, last.accumulate);
   return static_cast<double>(steps.full) + answer(last, device, known).time.sec() / step_sec;
 }
 
-OpStep OpPrior::epoch(const Workload& workload, const ResolvedDevice& resolved, PredictedSteps* known) const {
-  const Device& device = rated_device(workload, resolved);
-  PredictedSteps own;
-  PredictedSteps& steps = known != nullptr ? *known : own;
-  OpStep epoch = answer(workload, device, steps);
-  epoch.time.scale(std::log(steps_of(workload, device, epoch.time.sec(), steps)));
+OpStep OpPrior::epoch(const Job& job, PredictedSteps& known) const {
+  const Device& device = rated_device(job);
+  const Workload& workload = job.workload();
+  OpStep epoch = answer(workload, device, known);
+  epoch.time.scale(std::log(steps_of(job, device, epoch.time.sec(), known)));
   if (workload.threads && device.sms && *workload.threads != *device.sms)
     use_threads(epoch.time, *workload.threads / *device.sms);
   return epoch;
 }
 
-std::vector<TimedKernel> OpPrior::kernels(const Workload& workload, const ResolvedDevice& resolved) const {
-  const Device& device = rated_device(workload, resolved);
-  const Workload executed = as_executed(workload);
+std::vector<TimedKernel> OpPrior::kernels(const Job& job) const {
+  const Device& device = rated_device(job);
+  const Workload executed = as_executed(job.workload());
   const auto step = executed_step(executed, device.kind);
   return OpModelAccess::kernels(model(), question_of(executed, *step, device));
 }

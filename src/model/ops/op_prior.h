@@ -15,6 +15,7 @@
 
 #include "optime/timed_kernel.h"
 #include "statistics/estimate.h"
+#include "step/job.h"
 
 namespace perfpred {
 
@@ -69,20 +70,17 @@ class OpPrior {
   /// These devices and those of the model that they lack.
   [[nodiscard]] DeviceCatalogue with_own_devices(DeviceCatalogue devices) const;
 
-  /// @param device  what workload.device means
-  /// @param known   steps that need not be predicted again, and where new ones go; null: none
+  /// @param known  steps that need not be predicted again, and where new ones go
   /// @throws InputError as Workload::graph(), ResolvedDevice::rated(), OpTimeModel::predict() and check_device()
-  [[nodiscard]] OpStep epoch(const Workload& workload, const ResolvedDevice& device,
-                             PredictedSteps* known = nullptr) const;
+  [[nodiscard]] OpStep epoch(const Job& job, PredictedSteps& known) const;
 
   /// The kernels of a step, of which a compiled one has what its compiler makes. @throws InputError as epoch()
-  [[nodiscard]] std::vector<TimedKernel> kernels(const Workload& workload, const ResolvedDevice& device) const;
+  [[nodiscard]] std::vector<TimedKernel> kernels(const Job& job) const;
 
  private:
   [[nodiscard]] OpStep answer(const Workload& workload, const Device& device, PredictedSteps& known) const;
   /// Full steps of an epoch: a last one of fewer samples counts by its time.
-  [[nodiscard]] double steps_of(const Workload& workload, const Device& device, double step_sec,
-                                PredictedSteps& known) const;
+  [[nodiscard]] double steps_of(const Job& job, const Device& device, double step_sec, PredictedSteps& known) const;
 
   std::shared_ptr<const OpTimeModel> model_;  // null: the standard model
 };

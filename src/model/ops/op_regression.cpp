@@ -190,7 +190,8 @@ void OpRegression::learn(std::span<const AggregateRow> measured, const DeviceCat
     if (at < rows().size()) {
       taken.push_back(rows()[at]);
     } else {
-      taken.push_back(op_error(*row, prior_->epoch(row->workload, devices.resolve(row->workload.device))));
+      PredictedSteps none;
+      taken.push_back(op_error(*row, prior_->epoch(Job(row->workload, devices), none)));
     }
   }
   choose_spread(std::move(taken));
@@ -212,9 +213,10 @@ void OpRegression::drop_outliers() {
   choose_spread(std::move(kept));
 }
 
-bool OpRegression::is_outlier(const AggregateRow& measured, const ResolvedDevice& device) const {
-  const Estimate expected = estimate(measured.workload, device);
-  const double apart = std::log(*measured.avg_time_mean) - expected.log_sec;
+bool OpRegression::is_outlier(const Job& job, double epoch_sec) const {
+  PredictedSteps none;
+  const Estimate expected = estimate(job, none);
+  const double apart = std::log(epoch_sec) - expected.log_sec;
   return std::abs(apart) > outlier_deviations * expected.deviation();
 }
 
@@ -312,10 +314,10 @@ NearCovariance OpErrors::among(const NearestRows& rows, const OpInput& input) co
   return covariance;
 }
 
-Estimate OpRegression::estimate(const Workload& workload, const ResolvedDevice& device, PredictedSteps* known) const {
-  OpStep prior = prior_->epoch(workload, device, known);
+Estimate OpRegression::estimate(const Job& job, PredictedSteps& known) const {
+  OpStep prior = prior_->epoch(job, known);
   if (rows().empty()) return std::move(prior.time);
-  const OpInput input = input_of(workload, prior);
+  const OpInput input = input_of(job.workload(), prior);
   const auto error = process_.at(input);
   Estimate estimate = std::move(prior.time);
   estimate.scale(error.mean);
@@ -328,7 +330,8 @@ JointNormal OpRegression::joint(std::span<const Workload> workloads, const Devic
   std::vector<OpInput> inputs;
   Eigen::VectorXd expected(static_cast<Eigen::Index>(workloads.size()));
   for (const Workload& workload : workloads) {
-    const OpStep prior = prior_->epoch(workload, devices.resolve(workload.device));
+    PredictedSteps none;
+    const OpStep prior = prior_->epoch(Job(workload, devices), none);
     expected[static_cast<Eigen::Index>(inputs.size())] = prior.time.log_sec;
     inputs.push_back(input_of(workload, prior));
   }

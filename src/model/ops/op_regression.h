@@ -109,12 +109,11 @@ class OpRegression {
   void learn(std::span<const AggregateRow> measured, const DeviceCatalogue& devices);
 
   /// Whether a run is further than four standard deviations from what is expected of it.
-  [[nodiscard]] bool is_outlier(const AggregateRow& measured, const ResolvedDevice& device) const;
+  [[nodiscard]] bool is_outlier(const Job& job, double epoch_sec) const;
 
   /// An epoch: with rows, its interval has a run's noise; else it is the op model's.
-  /// @param device, known  as for OpPrior::epoch()
-  [[nodiscard]] Estimate estimate(const Workload& workload, const ResolvedDevice& device,
-                                  PredictedSteps* known = nullptr) const;
+  /// @param known  as for OpPrior::epoch()
+  [[nodiscard]] Estimate estimate(const Job& job, PredictedSteps& known) const;
 
   /// Measurement noise excluded. @throws InputError as OpPrior::epoch()
   [[nodiscard]] JointNormal joint(std::span<const Workload> workloads, const DeviceCatalogue& devices) const;
