@@ -226,16 +226,13 @@ class ManyJobs {
         refuse(i, refusal());
       }
     }
-    std::vector<JobPrediction> answers = predict_each(model_, asked);
+    std::vector<JobPrediction> answers = predict_each(
+        model_, asked, [&](std::size_t k, Estimate& time) { unstated_.widen(time, asked[k], of[k]->unstated); });
     for (std::size_t k = 0; k < answers.size(); ++k) {
-      try {
-        if (answers[k].status == JobStatus::ok) {
-          out_.set(places[k], JobStatus::ok, unstated_.widen(asked[k], answers[k].prediction, of[k]->unstated));
-        } else {
-          refuse(places[k], {answers[k].status, std::move(answers[k].error)});
-        }
-      } catch (const std::exception&) {
-        refuse(places[k], refusal());
+      if (answers[k].status == JobStatus::ok) {
+        out_.set(places[k], JobStatus::ok, answers[k].prediction.time_sec);
+      } else {
+        refuse(places[k], {answers[k].status, std::move(answers[k].error)});
       }
     }
   }
@@ -328,7 +325,7 @@ Prediction predict_one(const TimeRegressor& regressor, const AskedWorkload& job)
   JobEstimate epoch = variants.estimate(job.workload);
   if (epoch.time.rests_on != Provenance::runs) {
     const Job asked(job.workload, regressor.devices());
-    epoch.time.widths.unstated = Unstated(variants, asked, epoch.time, job.unstated).half_width();
+    Unstated(variants, asked, epoch.time, job.unstated).widen(epoch.time);
   }
   Prediction prediction = epoch.prediction();
   prediction.time_sec = of_known_epoch(job.workload, prediction.time_sec);

@@ -132,13 +132,13 @@ double epochs_within(const JobTerms& terms, double budget_sec, double epoch_sec,
 
 /// Seconds of a pass over the samples that the network is judged on after an epoch.
 /// @throws InputError for a job that has no epochs of training
-Quantiles evaluation_of(const Job& job, const JobTerms& terms, JobVariants& variants, double unstated) {
+Quantiles evaluation_of(const Job& job, const JobTerms& terms, JobVariants& variants, const Unstated& unstated) {
   if (job.workload().phases == Phases::forward) throw InputError("evaluation is for a job that trains");
   Workload judged = job.workload();
   judged.phases = Phases::forward;
   judged.train_images = terms.evaluation;
   Estimate time = variants.estimate(job.with(std::move(judged))).time;
-  time.widths.unstated = unstated;
+  unstated.widen(time);
   return time.quantiles();
 }
 
@@ -287,17 +287,17 @@ Forecast forecast(const TimeRegressor& model, const Job& asked, const JobTerms& 
   JobVariants variants(model);
   JobEstimate epoch = variants.explain(job);
   const Unstated unstated(variants, job, epoch.time, terms.unstated);
-  epoch.time.widths.unstated = unstated.half_width();
+  unstated.widen(epoch.time);
   Forecast answer;
   answer.prediction = epoch.prediction();
   answer.scaling = epoch.scaling;
   answer.narrow_by = unstated.narrow_by(epoch.time.widths.total());
   answer.step_sec = step_of(job, answer.prediction.time_sec, [&](const Job& whole) {
     Estimate time = variants.estimate(whole).time;
-    time.widths.unstated = unstated.half_width();
+    unstated.widen(time);
     return time.quantiles();
   });
-  if (terms.evaluation > 0) answer.evaluation_sec = evaluation_of(job, terms, variants, unstated.half_width());
+  if (terms.evaluation > 0) answer.evaluation_sec = evaluation_of(job, terms, variants, unstated);
   for (const double q : terms.quantiles) {
     const double epoch_sec = quantile(answer.prediction.time_sec, q);
     const double evaluation_sec = answer.evaluation_sec ? quantile(*answer.evaluation_sec, q) : 0;

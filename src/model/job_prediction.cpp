@@ -11,21 +11,29 @@
 namespace perfpred {
 
 std::vector<JobPrediction> predict_each(const TimeRegressor& model, std::span<const Workload> workloads) {
-  std::vector<Prediction> predictions(workloads.size());
+  return predict_each(model, workloads, [](std::size_t, Estimate&) {});
+}
+
+std::vector<JobPrediction> predict_each(const TimeRegressor& model, std::span<const Workload> workloads,
+                                        const std::function<void(std::size_t place, Estimate&)>& widen) {
   std::vector<JobPrediction> answers(workloads.size());
-  JobVariants::predict_all(model, workloads, predictions, [&](std::size_t place) {
+  const auto answered = [&](std::size_t place, JobEstimate estimate) {
+    if (workloads[place].knows_epoch()) {
+      widen(place, estimate.time);
+    } else {
+      answers[place].status = JobStatus::unstated;
+      answers[place].error = lacking_epoch(workloads[place]);
+    }
+    answers[place].prediction = estimate.prediction();
+    answers[place].prediction.time_sec = of_known_epoch(workloads[place], answers[place].prediction.time_sec);
+  };
+  JobVariants::predict_all(model, workloads, answered, [&](std::size_t place) {
     Refusal why = refusal();
     answers[place].status = why.status;
     answers[place].error = std::move(why.error);
     constexpr double none = std::numeric_limits<double>::quiet_NaN();
-    predictions[place].time_sec = {none, none, none};
+    answers[place].prediction.time_sec = {none, none, none};
   });
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    answers[i].prediction = predictions[i];
-    if (answers[i].status != JobStatus::ok || workloads[i].knows_epoch()) continue;
-    answers[i].status = JobStatus::unstated;
-    answers[i].error = lacking_epoch(workloads[i]);
-  }
   return answers;
 }
 

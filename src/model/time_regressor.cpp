@@ -531,7 +531,8 @@ std::size_t end_of_group(std::span<const std::optional<Route>> routes, std::size
 }  // namespace
 
 void JobVariants::predict_all(const TimeRegressor& model, std::span<const Workload> workloads,
-                              std::span<Prediction> predictions, const std::function<void(std::size_t)>& refused) {
+                              const std::function<void(std::size_t, JobEstimate)>& answered,
+                              const std::function<void(std::size_t)>& refused) {
   const TimeRegressor::Impl& impl = *model.impl_;
   const auto state = impl.state.read();
   std::vector<std::optional<Route>> routes(workloads.size());  // of those that groups answer for
@@ -558,7 +559,7 @@ void JobVariants::predict_all(const TimeRegressor& model, std::span<const Worklo
       }
     }
     PredictedSteps steps;
-    predictions[i] = impl.estimate(*state, job, steps, false).prediction();
+    answered(i, impl.estimate(*state, job, steps, false));
   };
   for (std::size_t i = 0; i < workloads.size(); ++i) attempt(i, [&] { ask_one(i); });
   std::vector<Estimate> estimates;
@@ -577,20 +578,22 @@ void JobVariants::predict_all(const TimeRegressor& model, std::span<const Worklo
       if (!routes[i]) continue;
       attempt(i, [&] {
         Estimate time = together ? std::move(estimates[i - begin]) : routes[i]->group->model->estimate(workloads[i]);
-        predictions[i] = state->finish(*routes[i], workloads[i], std::move(time)).prediction();
+        answered(i, state->finish(*routes[i], workloads[i], std::move(time)));
       });
     }
     begin = end;
   }
-  for (std::size_t i = 0; i < workloads.size(); ++i)
-    predictions[i].time_sec = of_known_epoch(workloads[i], predictions[i].time_sec);
 }
 
 void TimeRegressor::predict(std::span<const Workload> workloads, std::span<Prediction> predictions) const {
   if (workloads.size() != predictions.size()) throw Error("predict: as many predictions as workloads are needed");
   std::size_t first = workloads.size();
   std::exception_ptr why;
-  JobVariants::predict_all(*this, workloads, predictions, [&](std::size_t place) {
+  const auto answered = [&](std::size_t place, const JobEstimate& estimate) {
+    predictions[place] = estimate.prediction();
+    predictions[place].time_sec = of_known_epoch(workloads[place], predictions[place].time_sec);
+  };
+  JobVariants::predict_all(*this, workloads, answered, [&](std::size_t place) {
     if (place >= first) return;
     first = place;
     why = std::current_exception();

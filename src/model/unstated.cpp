@@ -43,10 +43,6 @@ std::vector<Guess> guesses_of(const Workload& workload, Provenance rests_on, std
   return made;
 }
 
-Quantiles with_half_width(const Quantiles& stated, double width) {
-  return width == 0 ? stated : quantiles_about(std::log(stated.p50), std::hypot(half_width(stated), width));
-}
-
 }  // namespace
 
 Quantiles of_known_epoch(const Workload& workload, const Quantiles& sec) {
@@ -81,21 +77,20 @@ std::vector<Narrowing> Unstated::narrow_by(double total) const {
   return fields;
 }
 
-Quantiles ManyUnstated::widen(const Workload& workload, const Prediction& stated, std::span<const std::string> fields) {
+void ManyUnstated::widen(Estimate& time, const Workload& workload, std::span<const std::string> fields) {
   std::vector<std::string> guessed;
-  for (const Guess& guess : guesses_of(workload, stated.provenance, fields)) guessed.emplace_back(guess.field);
-  if (guessed.empty()) return stated.time_sec;
+  for (const Guess& guess : guesses_of(workload, time.rests_on, fields)) guessed.emplace_back(guess.field);
+  if (guessed.empty()) return;
   const auto below = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(workload.batch_size)));
   const double of_below = half_width(workload, below, guessed);
-  if (below == workload.batch_size) return with_half_width(stated.time_sec, of_below);
+  time.widths.unstated = of_below;
+  if (below == workload.batch_size) return;
   const double share = std::log2(static_cast<double>(workload.batch_size) / static_cast<double>(below));
-  double of_above = 0;
   try {
-    of_above = half_width(workload, 2 * below, guessed);
-  } catch (const InputError&) {  // too large a batch for any device
-    of_above = of_below;
+    time.widths.unstated += share * (half_width(workload, 2 * below, guessed) - of_below);
+  } catch (const InputError&) {  // too large a batch for any device: that of the one below
+    time.widths.unstated = of_below;
   }
-  return with_half_width(stated.time_sec, of_below + share * (of_above - of_below));
 }
 
 double ManyUnstated::half_width(Workload workload, std::int64_t batch_size, std::span<const std::string> fields) {

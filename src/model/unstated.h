@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <perfpred/forecast.h>
+#include <perfpred/job_prediction.h>
 #include <perfpred/prediction.h>
 #include <perfpred/time_regressor.h>
 
@@ -39,15 +40,20 @@ class JobVariants {
   [[nodiscard]] std::vector<TimedKernel> kernels(const Job& variant);
   [[nodiscard]] PlacedJob placed(const Job& variant);  ///< of a job on several devices
 
-  /// TimeRegressor::predict() of many workloads; of one that has no prediction `refused` gets the place, while its
-  /// exception is handled.
+  /// What TimeRegressor::predict() rests on, of many workloads. Of one that has no prediction, or whose `answered`
+  /// throws, `refused` gets the place, while its exception is handled.
   static void predict_all(const TimeRegressor& model, std::span<const Workload> workloads,
-                          std::span<Prediction> predictions, const std::function<void(std::size_t place)>& refused);
+                          const std::function<void(std::size_t place, JobEstimate)>& answered,
+                          const std::function<void(std::size_t place)>& refused);
 
  private:
   const TimeRegressor& model_;
   PredictedSteps steps_;
 };
+
+/// predict_each() with intervals that `widen` makes wider, of workloads that know their epochs.
+[[nodiscard]] std::vector<JobPrediction> predict_each(const TimeRegressor& model, std::span<const Workload> workloads,
+                                                      const std::function<void(std::size_t place, Estimate&)>& widen);
 
 /// What the fields of a job that nobody stated may be worth (JobTerms::unstated), and which of them are worth most.
 class Unstated {
@@ -57,6 +63,8 @@ class Unstated {
 
   /// Of the logarithm of time, 90 %.
   [[nodiscard]] double half_width() const;
+  /// Makes the interval of the job, or of a variant of it, wide enough.
+  void widen(Estimate& time) const { time.widths.unstated = half_width(); }
   /// @param total  of the job's interval, these included
   [[nodiscard]] std::vector<Narrowing> narrow_by(double total) const;
 
@@ -65,13 +73,13 @@ class Unstated {
 };
 
 /// Unstated of many predictions of one model, from any number of threads. Workloads that differ in their batch sizes
-/// alone share some: half widths are those of powers of two, between them those of the logarithm in between.
+/// alone share some: half widths are those of powers of two, in between they are interpolated over the size's
+/// logarithm.
 class ManyUnstated {
  public:
   explicit ManyUnstated(const TimeRegressor& model) : model_(model) {}
 
-  [[nodiscard]] Quantiles widen(const Workload& workload, const Prediction& stated,
-                                std::span<const std::string> fields);
+  void widen(Estimate& time, const Workload& workload, std::span<const std::string> fields);
 
  private:
   [[nodiscard]] double half_width(Workload workload, std::int64_t batch_size, std::span<const std::string> fields);

@@ -45,6 +45,18 @@ struct Widths {
     return std::sqrt(model * model + host * host + links * links + unmeasured * unmeasured + unstated * unstated);
   }
 
+  /// Makes them so wide in total, each by the same factor.
+  void scale_to(double wanted) {
+    const double known = total();
+    if (known == 0) {
+      model = wanted;
+      return;
+    }
+    for (double Widths::*cause :
+         {&Widths::model, &Widths::host, &Widths::links, &Widths::unmeasured, &Widths::unstated})
+      this->*cause *= wanted / known;
+  }
+
   /// Takes more for what no measurement bounds, where they are less than this in total.
   void widen_to(double least) {
     const double known = total();

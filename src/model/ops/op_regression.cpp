@@ -322,7 +322,7 @@ Estimate OpRegression::estimate(const Job& job, PredictedSteps& known) const {
   Estimate estimate = std::move(prior.time);
   estimate.scale(error.mean);
   const double variance = std::min(square(input.deviation), error.variance);
-  estimate.widths = {.model = z90 * std::sqrt(variance + square(spread().noise))};
+  estimate.widths.scale_to(z90 * std::sqrt(variance + square(spread().noise)));
   return estimate;
 }
 
