@@ -12,27 +12,32 @@
 namespace perfpred {
 
 class OpGraph;
+struct Workload;
 
 /// The name of a network, with its sizes where it states some: `cifar_cnn:depth=3,base_filters=32`. A string that is
 /// spelled by canonical_network() (network.h) when it is assigned: `ResNet18` becomes `resnet18`.
 class PERFPRED_API NetworkName : public std::string {
  public:
-  NetworkName(std::string_view name);
-  NetworkName(const std::string& name) : NetworkName(std::string_view(name)) {}
-  NetworkName(const char* name) : NetworkName(std::string_view(name)) {}
+  explicit NetworkName(std::string_view name);
+  NetworkName& operator=(std::string_view name) { return *this = NetworkName(name); }
 
   /// What keys and tables call it: `cifar_cnn` for all of that family, whose depth and base_filters stand beside it;
   /// any other name whole.
   [[nodiscard]] std::string_view family() const;
+
+ private:
+  friend Workload;
+  struct Canonical {};
+  NetworkName(Canonical, const char* name) : std::string(name) {}  // which is not looked up
 };
 
 /// The name of a device. A string that is spelled by canonical_device() (device.h) when it is assigned: `Tesla T4`
 /// becomes `T4`; an alias that several devices share and a name that the catalogue lacks stay as they are.
 class PERFPRED_API DeviceName : public std::string {
  public:
-  DeviceName(std::string_view name);
-  DeviceName(const std::string& name) : DeviceName(std::string_view(name)) {}
-  DeviceName(const char* name) : DeviceName(std::string_view(name)) {}
+  DeviceName() : std::string("unknown") {}
+  explicit DeviceName(std::string_view name);
+  DeviceName& operator=(std::string_view name) { return *this = DeviceName(name); }
 };
 
 /// The adapter that is trained in place of a network's own parameters, which are frozen: `lora:r=16,targets=all`; empty
@@ -43,9 +48,8 @@ class PERFPRED_API DeviceName : public std::string {
 class PERFPRED_API AdapterName : public std::string {
  public:
   AdapterName() = default;
-  AdapterName(std::string_view name);
-  AdapterName(const std::string& name) : AdapterName(std::string_view(name)) {}
-  AdapterName(const char* name) : AdapterName(std::string_view(name)) {}
+  explicit AdapterName(std::string_view name);
+  AdapterName& operator=(std::string_view name) { return *this = AdapterName(name); }
 };
 
 /// Samples an epoch, and whether somebody stated them: a number that is assigned is stated.
@@ -73,7 +77,7 @@ inline constexpr std::int64_t selective_checkpoint = -1;  ///< of Workload::chec
 /// runs. A value type; two workloads are the same if and only if their keys are equal. By default the smallest
 /// `cifar_cnn`.
 struct PERFPRED_API Workload {
-  NetworkName network = "cifar_cnn:depth=1,base_filters=1";
+  NetworkName network = {NetworkName::Canonical{}, "cifar_cnn:depth=1,base_filters=1"};
   std::int64_t batch_size = 1;                    ///< images (or sequences) a step, >= 1
   std::vector<std::int64_t> input = {3, 32, 32};  ///< one sample: channels, height, width; or the sequence length;
                                                   ///< a batch has at most 2^56 elements
@@ -83,8 +87,8 @@ struct PERFPRED_API Workload {
   Precision precision = Precision::fp32;
   Layout layout = Layout::nchw;
   bool cuda_graph = false;
-  DeviceName device = "unknown";  ///< a name of the device catalogue, else what the driver or the kernel calls it
-  std::optional<int> threads;     ///< CPU threads; empty on a GPU
+  DeviceName device;           ///< a name of the device catalogue, else what the driver or the kernel calls it
+  std::optional<int> threads;  ///< CPU threads; empty on a GPU
   Attention attention = Attention::sdpa;                ///< `eager` only for networks that have attention
   OptimizerImpl optimizer_impl = OptimizerImpl::fused;  ///< `foreach` only for optimizers that have a fused kernel, too
   Weights weights = Weights::as_precision;

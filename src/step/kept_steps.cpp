@@ -22,7 +22,7 @@ constexpr std::size_t max_kept_ops = 150'000;
 /// A workload without the fields that its step does not depend on. The step of one sample may have other operators than
 /// those of several (lower_attention.cpp).
 Workload what_is_executed(Workload workload) {
-  const Workload usual;
+  static const Workload usual;
   workload.batch_size = std::min<std::int64_t>(workload.batch_size, 2);
   workload.train_images = usual.train_images;
   workload.device = usual.device;

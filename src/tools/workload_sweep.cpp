@@ -233,7 +233,7 @@ SweptField with_configs(SweptField field) {
 }
 
 Workload with_network(std::span<const Workload> bases, std::string_view network) {
-  const NetworkName name = network;
+  const NetworkName name(network);
   const auto known =
       std::find_if(bases.begin(), bases.end(), [&](const Workload& w) { return w.network.family() == name.family(); });
   if (known != bases.end()) return with_field(*known, "network", name);
@@ -242,7 +242,7 @@ Workload with_network(std::span<const Workload> bases, std::string_view network)
 
 NetworkName asked_network(std::span<const Workload> bases,
                           std::initializer_list<const std::vector<SweptField>*> fields) {
-  NetworkName asked = bases.front().network.family();
+  NetworkName asked(bases.front().network.family());
   for (const auto* list : fields) {
     for (const SweptField& field : *list) {
       if (field.name == "network" && !field.values.empty()) asked = joined(field.values);

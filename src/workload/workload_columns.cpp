@@ -129,7 +129,7 @@ CifarCnn cifar_cnn_of(const Workload& workload, const ValuePlace& place) {
 
 /// The name of the family alone leaves its sizes as they are: they have columns of their own.
 void set_network(Workload& w, std::string_view text, const ValuePlace&) {
-  const NetworkName name = text;
+  const NetworkName name(text);
   if (name != cifar_cnn_family || !is_cifar_cnn(w.network)) w.network = name;
 }
 
@@ -428,7 +428,7 @@ void set_fields(Workload& workload, const std::vector<std::string_view>& texts, 
     if (!texts[i].empty()) columns[i].set(workload, texts[i], place);
   }
   try {
-    const NetworkName stated = texts.front();
+    const NetworkName stated(texts.front());
     if (stated != stated.family() && workload.network != stated) {
       throw InputError(fmt::format("network {} has another depth or base_filters", shown(stated)));
     }
