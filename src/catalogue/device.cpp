@@ -326,31 +326,40 @@ DeviceKind ResolvedDevice::kind(bool has_threads) const {
 
 bool ResolvedDevice::lacks_rates() const { return origin == DeviceOrigin::this_cpu && !device->mem_bw_gbs; }
 
-const Device& ResolvedDevice::known() const {
-  if (device != nullptr) return *device;
-  if (origin == DeviceOrigin::ambiguous) {
-    throw InputError(
-        fmt::format("device \"{}\" may be any of {}; name one", shown(text), listed(catalogue->candidates(text))));
-  }
+std::string why_unknown(const ResolvedDevice& asked) {
+  const auto& [catalogue, text, device, origin] = asked;
+  if (device != nullptr) return {};
+  if (origin == DeviceOrigin::ambiguous)
+    return fmt::format("device \"{}\" may be any of {}; name one", shown(text), listed(catalogue->candidates(text)));
   if (const std::string_view one = without_count(text); !one.empty() && !catalogue->candidates(one).empty()) {
-    throw InputError(fmt::format("device \"{}\" is several, which are not predicted; take {}", shown(text),
-                                 listed(catalogue->candidates(one))));
+    return fmt::format("device \"{}\" is several, which are not predicted; take {}", shown(text),
+                       listed(catalogue->candidates(one)));
   }
   const auto meant = meant_name(catalogue->devices(), text);
   const auto nearest = meant ? std::vector<const Device*>() : nearest_of_class(catalogue->devices(), text);
-  throw InputError(
-      fmt::format("device \"{}\" is not known{}{}; perfpred-devices lists those that are, and a device file "
-                  "(--device-file) takes a row of another",
-                  shown(text), meant ? fmt::format(" (did you mean \"{}\"?)", *meant) : "",
-                  nearest.empty() ? "" : "; the nearest are " + listed(nearest)));
+  return fmt::format(
+      "device \"{}\" is not known{}{}; perfpred-devices lists those that are, and a device file "
+      "(--device-file) takes a row of another",
+      shown(text), meant ? fmt::format(" (did you mean \"{}\"?)", *meant) : "",
+      nearest.empty() ? "" : "; the nearest are " + listed(nearest));
+}
+
+std::string why_unrated(const ResolvedDevice& asked) {
+  if (!asked.lacks_rates()) return why_unknown(asked);
+  return fmt::format(
+      "the rates of this machine's CPU, \"{}\", are not known: perfpred-devices --measure "
+      "measures them, in C++ DeviceCatalogue::set_cpu(Device::measured_cpu())",
+      shown(asked.device->name));
+}
+
+const Device& ResolvedDevice::known() const {
+  if (device == nullptr) throw InputError(why_unknown(*this));
+  return *device;
 }
 
 const Device& ResolvedDevice::rated() const {
-  if (!lacks_rates()) return known();
-  throw InputError(
-      fmt::format("the rates of this machine's CPU, \"{}\", are not known: perfpred-devices --measure "
-                  "measures them, in C++ DeviceCatalogue::set_cpu(Device::measured_cpu())",
-                  shown(device->name)));
+  if (lacks_rates()) throw InputError(why_unrated(*this));
+  return known();
 }
 
 struct __attribute__((visibility("hidden"))) DeviceCatalogue::Rows {
@@ -533,13 +542,9 @@ std::string peak_precisions(const Device& device) {
 
 std::string unknown_device(std::string_view name) {
   const ResolvedDevice device = built_in_devices().resolve(name);
-  try {
-    (void)device.full_name();
-    return {};
-  } catch (const InputError& error) {
-    if (device.origin == DeviceOrigin::ambiguous) throw;
-    return fmt::format("{}; its runs answer for this name alone", error.what());
-  }
+  if (device.origin == DeviceOrigin::ambiguous) throw InputError(why_unknown(device));
+  if (device.device != nullptr || device.text == "unknown") return {};
+  return why_unknown(device) + "; its runs answer for this name alone";
 }
 
 const Columns<Device>& device_table() {

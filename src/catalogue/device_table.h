@@ -27,6 +27,12 @@ void keep_own(std::vector<Device>& kept, Device device);
 /// The precisions in which matrix products have a known rate there, for messages: `fp64, fp32, tf32, default`.
 [[nodiscard]] std::string peak_precisions(const Device& device);
 
+/// What ResolvedDevice::known() throws; empty for a device that is known.
+[[nodiscard]] std::string why_unknown(const ResolvedDevice& asked);
+
+/// What ResolvedDevice::rated() throws; empty for a device whose rates are known.
+[[nodiscard]] std::string why_unrated(const ResolvedDevice& asked);
+
 /// ResolvedDevice::full_name(), or those of all devices that share the name. @throws InputError for an unknown one
 [[nodiscard]] std::vector<std::string> full_names(const ResolvedDevice& device);
 

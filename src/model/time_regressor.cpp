@@ -15,6 +15,7 @@
 #include <utility>
 #include <variant>
 
+#include "catalogue/device_table.h"
 #include "model/model_state.h"
 #include "model/placed_prediction.h"
 #include "model/training_rows.h"
@@ -133,13 +134,8 @@ std::variant<AggregateRow, std::string> row_of(const Run& run) {
 /// Why no model learns a workload, and for a device what would make it known.
 std::string told(DomainViolation reason, const ResolvedDevice& device) {
   std::string text(to_string(reason));
-  if (reason != DomainViolation::other_device) return text;
-  try {
-    (void)device.rated();
-    return text;
-  } catch (const InputError& error) {
-    return fmt::format("{}: {}", text, error.what());
-  }
+  const std::string why = reason == DomainViolation::other_device ? why_unrated(device) : std::string();
+  return why.empty() ? text : fmt::format("{}: {}", text, why);
 }
 
 /// Whether a workload's device has to multiply by weights that are packed.
