@@ -67,44 +67,52 @@ bool lacks(const NetworkName& name, const SweptField& field) {
   return workload_column(field.name).of_cifar_cnn && name.family() != "cifar_cnn";
 }
 
-/// The fields of a workload, empty without one, with one of them as it was asked for.
-std::vector<std::string> asked_texts(const Workload* workload, std::string_view field, const std::string& value) {
-  std::vector<std::string> texts;
-  for (const WorkloadColumn& column : workload_columns()) {
-    texts.push_back(column.name == field ? value : workload != nullptr ? column.get(*workload) : "");
+/// A workload as far as its fields are set, and the one that is being set.
+struct Filling {
+  std::optional<Workload> workload;
+  std::string_view field = "network";
+  std::string value;
+
+  /// The fields, where the one that is being set is no value of it.
+  [[nodiscard]] std::vector<std::string> texts() const {
+    std::vector<std::string> texts;
+    for (const WorkloadColumn& column : workload_columns())
+      texts.push_back(column.name == field ? value : workload ? column.get(*workload) : "");
+    return texts;
   }
-  return texts;
+};
+
+/// fill_workload()
+void fill(Filling& filling, std::span<const Workload> bases, const std::vector<SweptField>& defaults,
+          const std::vector<SweptField>& fields, const NameOf& name_of = {}) {
+  const NetworkName asked = asked_network(bases, {&defaults, &fields});
+  filling.value = asked;
+  filling.workload = with_network(bases, asked);
+  const bool has_threads = is_given(defaults, "threads") || is_given(fields, "threads");
+  for (const auto* list : {&defaults, &fields}) {
+    for (const SweptField& field : *list) {
+      const bool applies = list == &fields || takes(asked, field);
+      if (field.name == "network" || field.values.empty() || !applies) continue;
+      filling.field = field.name;
+      filling.value = field.values.front();
+      const std::string value = field.name == "device" && name_of ? name_of(filling.value) : filling.value;
+      filling.workload = with_value(bases, *filling.workload, asked, field.name, value, has_threads);
+    }
+  }
 }
 
-std::vector<AskedRow> sweep_network(std::span<const Workload> bases, const NetworkName& name,
-                                    const std::vector<SweptField>& fields, const NameOf& name_of) {
-  std::vector<AskedRow> rows;
-  try {
-    rows.push_back({"", with_network(bases, name), {}, ""});
-  } catch (const InputError& error) {
-    return {{"", {}, asked_texts(nullptr, "network", name), error.what()}};
-  }
-  const auto changed = [&](const Workload& workload, const std::string& field, const std::string& value) -> AskedRow {
-    try {
-      const std::string text = field == "device" && name_of ? name_of(value) : value;
-      return {"", with_value(bases, workload, name, field, text, is_given(fields, "threads")), {}, ""};
-    } catch (const InputError& error) {
-      return {"", {}, asked_texts(&workload, field, value), error.what()};
-    }
-  };
+/// Every combination of the values of those fields that the network has, the first field varying slowest.
+std::vector<std::vector<SweptField>> combinations(const NetworkName& name, const std::vector<SweptField>& fields) {
+  std::vector<std::vector<SweptField>> all = {{SweptField{"network", {name}}}};
   for (const SweptField& field : fields) {
     if (field.name == "network" || field.values.empty() || lacks(name, field)) continue;
-    std::vector<AskedRow> next;
-    for (AskedRow& row : rows) {
-      if (!row.workload) {
-        next.push_back(std::move(row));
-        continue;
-      }
-      for (const std::string& value : field.values) next.push_back(changed(*row.workload, field.name, value));
+    std::vector<std::vector<SweptField>> next;
+    for (const std::vector<SweptField>& one : all) {
+      for (const std::string& value : field.values) next.emplace_back(one).push_back({field.name, {value}});
     }
-    rows = std::move(next);
+    all = std::move(next);
   }
-  return rows;
+  return all;
 }
 
 /// @throws InputError for a field with several values
@@ -253,17 +261,9 @@ NetworkName asked_network(std::span<const Workload> bases,
 
 Workload fill_workload(std::span<const Workload> bases, const std::vector<SweptField>& defaults,
                        const std::vector<SweptField>& fields) {
-  const NetworkName asked = asked_network(bases, {&defaults, &fields});
-  Workload workload = with_network(bases, asked);
-  const bool has_threads = is_given(defaults, "threads") || is_given(fields, "threads");
-  for (const auto* list : {&defaults, &fields}) {
-    for (const SweptField& field : *list) {
-      const bool applies = list == &fields || takes(asked, field);
-      if (field.name == "network" || field.values.empty() || !applies) continue;
-      workload = with_value(bases, workload, asked, field.name, field.values.front(), has_threads);
-    }
-  }
-  return workload;
+  Filling filling;
+  fill(filling, bases, defaults, fields);
+  return *std::move(filling.workload);
 }
 
 std::string AskedRow::text(std::string_view field) const {
@@ -313,9 +313,17 @@ std::vector<AskedRow> sweep_rows(std::span<const Workload> bases, const std::vec
   const std::vector<std::string> unstated = unstated_fields({&fields});
   std::vector<AskedRow> rows;
   for (const NetworkName& name : names) {
-    for (AskedRow& row : sweep_network(bases, name, fields, name_of)) {
+    for (const std::vector<SweptField>& combination : combinations(name, fields)) {
+      AskedRow& row = rows.emplace_back();
       row.unstated = unstated;
-      rows.push_back(std::move(row));
+      Filling filling;
+      try {
+        fill(filling, bases, {}, combination, name_of);
+        row.workload = std::move(filling.workload);
+      } catch (const InputError& error) {
+        row.fields = filling.texts();
+        row.error = error.what();
+      }
     }
   }
   return rows;
