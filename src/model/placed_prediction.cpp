@@ -105,7 +105,7 @@ StepSec step_sec(const Job& job, const std::function<double(std::int64_t micro_b
 
 /// Of the time of a rank's passes the share of norms, residuals and dropout of each word.
 double word_share(const Job& rank, const TransformerDescription& network, const RankModel& model) {
-  const auto [known, is_new] = model.word_shares.try_emplace(rank.workload().key(), 0);
+  const auto [known, is_new] = model.word_shares.try_emplace(rank.workload(), 0);
   if (!is_new) return known->second;
   const std::shared_ptr<const ExecutedStep> step = executed_step(rank.workload(), rank.device().known().kind);
   const OpGraph& graph = step->graph();

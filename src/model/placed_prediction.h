@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "optime/timed_kernel.h"
 #include "parallel/placed_step.h"
 #include "step/job.h"
+#include "workload/workload_hash.h"
 #include "workload/world.h"
 
 namespace perfpred {
@@ -20,7 +20,7 @@ struct RankModel {
   std::function<JobEstimate(const Job& rank, bool explains)> estimate;
   /// Of each kernel of a step, by the op model.
   std::function<std::vector<TimedKernel>(const Job& rank)> kernels;
-  std::map<std::string, double>& word_shares;  ///< PredictedSteps::word_shares
+  ByWorkload<double>& word_shares;  ///< PredictedSteps::word_shares
 };
 
 /// A job on several devices, by what one of its ranks does.

@@ -17,6 +17,7 @@
 #include "model/job_estimate.h"
 #include "model/ops/op_prior.h"
 #include "step/job.h"
+#include "workload/workload_hash.h"
 
 namespace perfpred {
 
@@ -82,11 +83,11 @@ class ManyUnstated {
   void widen(Estimate& time, const Workload& workload, std::span<const std::string> fields);
 
  private:
-  [[nodiscard]] double half_width(Workload workload, std::int64_t batch_size, std::span<const std::string> fields);
+  [[nodiscard]] double half_width(Workload workload, std::int64_t batch_size, const std::vector<std::string>& fields);
 
   const TimeRegressor& model_;
   std::mutex mutex_;
-  std::map<std::string, double> half_widths_;  // by key and fields
+  std::map<std::vector<std::string>, ByWorkload<double>> half_widths_;  // by fields
 };
 
 }  // namespace perfpred

@@ -117,16 +117,15 @@ DeviceCatalogue OpPrior::with_own_devices(DeviceCatalogue devices) const {
 
 OpStep OpPrior::answer(const Workload& workload, const Device& device, PredictedSteps& known) const {
   const Workload executed = as_executed(workload);
-  const std::string key = executed.key();
-  auto found = known.by_key.find(key);
-  if (found == known.by_key.end()) {
+  auto found = known.steps.find(executed);
+  if (found == known.steps.end()) {
     const auto step = executed_step(executed, device.kind);
     const StepAnswer answer = OpModelAccess::predict(model(), question_of(executed, *step, device));
     const MachineEffects& slopes = answer.slopes;
-    found = known.by_key
-                .emplace(key, OpStep{answer.time,
-                                     features_of(answer.kernels, executed.batch_size),
-                                     {slopes.compute, slopes.memory, slopes.host}})
+    found = known.steps
+                .emplace(executed, OpStep{answer.time,
+                                          features_of(answer.kernels, executed.batch_size),
+                                          {slopes.compute, slopes.memory, slopes.host}})
                 .first;
   }
   OpStep answer = found->second;

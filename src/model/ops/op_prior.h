@@ -7,15 +7,14 @@
 
 #include <Eigen/Core>
 
-#include <map>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "optime/timed_kernel.h"
 #include "statistics/estimate.h"
 #include "step/job.h"
+#include "workload/workload_hash.h"
 
 namespace perfpred {
 
@@ -48,8 +47,8 @@ struct OpStep {
 
 /// What one op model was asked for on one device: workloads whose steps are the same kernels share an entry.
 struct PredictedSteps {
-  std::map<std::string, OpStep> by_key;       ///< of the workload that stands for them
-  std::map<std::string, double> word_shares;  ///< of ranks that share their words (placed_prediction.cpp), by key
+  ByWorkload<OpStep> steps;        ///< of the workload that stands for them
+  ByWorkload<double> word_shares;  ///< of ranks that share their words (placed_prediction.cpp)
 };
 
 /// Whether the device is a row of the catalogue that has the rates of the workload's precision.
