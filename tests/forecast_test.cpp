@@ -238,6 +238,28 @@ TEST(Forecast, ACapturedStepIsMadeOnceForAnAnswer) {
   EXPECT_EQ(anew, 1) << "a rule that changes counts";
 }
 
+TEST(Forecast, TheLargestBatchOfASmallCapturedStepTakesFewGraphs) {
+  static int made = 0;  // how often a graph counted its operator
+  const testing::TemporaryFolder folder;
+  register_op("mylib::counted", [](const auto&, const auto&) {
+    ++made;
+    return 64.0;
+  });
+  nlohmann::json step = testing::linear_step();
+  step["ops"][4]["name"] = "mylib::counted";
+  step["ops"][4]["outputs"] = {2};
+  Workload job;
+  job.network = add_graph(folder.write("step.json", step.dump())).name();
+  job.batch_size = testing::batch;
+  job.device = "T4";
+  made = 0;
+  JobTerms terms;
+  terms.find_largest_batch = true;
+  const Forecast answer = forecast(TimeRegressor::standard(), job, terms);
+  EXPECT_GT(answer.largest_batch, 1'000'003);
+  EXPECT_LE(made, 4) << "of the batch itself, of one sample, and of one near and one far";
+}
+
 TEST(Forecast, NoStepIsFasterThanItsRoofline) {
   const TimeRegressor model = TimeRegressor::standard();
   for (const char* network :

@@ -89,7 +89,7 @@ class KeptStep {
   /// Some sizes are in proportion to the batch but for rounding up to whole blocks. What is in proportion at two batch
   /// sizes in a row has whole blocks for each sample; if it still is at a far larger one, nothing was rounded.
   void find_growth(const Workload& asked) {
-    constexpr std::int64_t far = 1'000'003;
+    constexpr std::int64_t far = 1'000'000'007;  // a prime, more than devices hold of all but tiny steps
     if (batch_ >= far) return;
     const std::int64_t near = batch_ > 2 ? batch_ - 1 : batch_ + 1;
     std::optional<StepGrowth> growth = StepGrowth::between(*step_, batch_, made(asked, near), near);
