@@ -203,7 +203,7 @@ class Observation {
 
  private:
   /// Rows that one model learns.
-  struct Lesson {
+  struct NewRows {
     std::vector<AggregateRow> rows;
     std::vector<double> stated;       // see RegressorModel::learn()
     std::vector<std::size_t> places;  // of the rows among the runs
@@ -241,10 +241,10 @@ class Observation {
     const ResolvedDevice device = devices_.resolve(row.workload.device);
     const bool by_ops = knows_rates(row.workload, device);
     if (group != state_.groups.end() && group->model && (!by_ops || group->models(row.workload))) {
-      Lesson& lesson = of_groups_[static_cast<std::size_t>(group - state_.groups.begin())];
-      lesson.stated.push_back(group->least_half_width(row.workload, group->reason(row.workload)));
-      lesson.rows.push_back(std::move(row));
-      lesson.places.push_back(i);
+      NewRows& rows = of_groups_[static_cast<std::size_t>(group - state_.groups.begin())];
+      rows.stated.push_back(group->least_half_width(row.workload, group->reason(row.workload)));
+      rows.rows.push_back(std::move(row));
+      rows.places.push_back(i);
       return std::nullopt;
     }
     if (!by_ops) return told(state_.route(row.workload, device).reason, device);
@@ -267,13 +267,13 @@ class Observation {
     state_.model_id = fnv1a(fmt::format("{} {} {}", state_.model_id, key, number_text(sec)));
   }
 
-  void teach_group(Group& group, const Lesson& lesson) {
-    LearnResult learnt = group.model->learn(lesson.rows, lesson.stated);
-    for (std::size_t k = 0; k < lesson.rows.size(); ++k) {
-      rejected_[lesson.places[k]] = learnt.rejected[k];
+  void teach_group(Group& group, const NewRows& taught) {
+    LearnResult learnt = group.model->learn(taught.rows, taught.stated);
+    for (std::size_t k = 0; k < taught.rows.size(); ++k) {
+      rejected_[taught.places[k]] = learnt.rejected[k];
       if (learnt.rejected[k]) continue;
-      remember(lesson.rows[k], runs_[lesson.places[k]]);
-      group.cover(lesson.rows[k].workload, true);
+      remember(taught.rows[k], runs_[taught.places[k]]);
+      group.cover(taught.rows[k].workload, true);
     }
     for (const std::string& key : learnt.forgotten) state_.fitted.erase(key);
     if (learnt.model) group.model = std::move(learnt.model);
@@ -297,8 +297,8 @@ class Observation {
   const DeviceCatalogue& devices_;
   const std::function<void(const AggregateRow&)>& check_several_;
   std::vector<Reason> rejected_;
-  std::vector<Lesson> of_groups_ = std::vector<Lesson>(state_.groups.size());
-  Lesson of_ops_;
+  std::vector<NewRows> of_groups_ = std::vector<NewRows>(state_.groups.size());
+  NewRows of_ops_;
   std::set<std::pair<std::string, std::string>> seen_;
   bool changed_ = false;
 };

@@ -28,11 +28,11 @@ constexpr double other_precision = 0.5;
 constexpr double scale_median = 1, scale_deviation = 0.5, noise_median = 0.03, noise_deviation = 0.7;
 
 /// How much of a variance two workloads share that agree in device, setting or network; each group adds up to 1.
-struct Shares {
+struct VarianceShares {
   double anything = 0.07, device = 0.29, setting = 0.64;
   double features = 0.51, features_in_setting = 0.33, network = 0.14, network_in_setting = 0.02;
 };
-constexpr Shares shares;
+constexpr VarianceShares shares;
 /// Squared length scale of the features.
 constexpr double length2 = 1.2 * 1.2;
 
