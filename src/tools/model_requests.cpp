@@ -84,7 +84,7 @@ std::vector<AskedRow> ModelRequests::of_options(const std::string& sweep) const 
     }
     fields.push_back(std::move(swept));
   }
-  std::vector<AskedRow> rows = sweep_rows(bases_, fields, [this](const std::string& name) { return device(name); });
+  std::vector<AskedRow> rows = sweep_rows(bases_, fields, name_of());
   if (devices_.empty()) {
     require(fields, "network");
     require(fields, "device");
@@ -105,13 +105,12 @@ std::vector<AskedRow> ModelRequests::of_table(const std::string& path) const { r
 
 std::vector<AskedRow> ModelRequests::of_table(CsvReader csv) const {
   check_one_device();
-  return configuration_rows(std::move(csv), unsized_, given_, [this](const std::string& name) { return device(name); });
+  return configuration_rows(std::move(csv), unsized_, given_, name_of());
 }
 
-Workload ModelRequests::of_fields(std::vector<SweptField> fields) const {
+Workload ModelRequests::of_fields(const std::vector<SweptField>& fields) const {
   check_one_device();
-  name_devices(fields);
-  return fill_workload(unsized_, given_, fields);
+  return fill_workload(unsized_, given_, fields, name_of());
 }
 
 std::vector<std::string> ModelRequests::all_gpus(Precision precision) const {
@@ -145,13 +144,6 @@ void ModelRequests::check_one_device() const {
   for (const SweptField& field : given_) {
     if (field.name != "device" || field.values.size() == 1) continue;
     throw InputError(fmt::format("the device may be any of {}; name one", fmt::join(field.values, ", ")));
-  }
-}
-
-void ModelRequests::name_devices(std::vector<SweptField>& fields) const {
-  for (SweptField& field : fields) {
-    if (field.name != "device") continue;
-    for (std::string& name : field.values) name = device(name);
   }
 }
 

@@ -32,7 +32,7 @@ class ModelRequests {
   [[nodiscard]] std::vector<AskedRow> of_table(CsvReader csv) const;
 
   /// The workload of these fields, one value each, which come before the given ones; it has to name its sizes.
-  [[nodiscard]] Workload of_fields(std::vector<SweptField> fields) const;
+  [[nodiscard]] Workload of_fields(const std::vector<SweptField>& fields) const;
 
   [[nodiscard]] const std::vector<SweptField>& given() const { return given_; }
   [[nodiscard]] const DeviceCatalogue& catalogue() const { return model_.devices(); }
@@ -47,8 +47,10 @@ class ModelRequests {
   [[nodiscard]] Precision precision() const;  ///< of the given fields, else the model's
   [[nodiscard]] std::string device(const std::string& asked) const;
   [[nodiscard]] std::vector<std::string> devices(const std::string& asked) const;
+  [[nodiscard]] NameOf name_of() const {
+    return [this](const std::string& asked) { return device(asked); };
+  }
   void check_one_device() const;
-  void name_devices(std::vector<SweptField>& fields) const;
 
   const TimeRegressor& model_;
   std::set<std::string> devices_;  // of the model's rows

@@ -84,7 +84,7 @@ struct Filling {
 
 /// fill_workload()
 void fill(Filling& filling, std::span<const Workload> bases, const std::vector<SweptField>& defaults,
-          const std::vector<SweptField>& fields, const NameOf& name_of = {}) {
+          const std::vector<SweptField>& fields, const NameOf& name_of) {
   const NetworkName asked = asked_network(bases, {&defaults, &fields});
   filling.value = asked;
   filling.workload = with_network(bases, asked);
@@ -95,7 +95,8 @@ void fill(Filling& filling, std::span<const Workload> bases, const std::vector<S
       if (field.name == "network" || field.values.empty() || !applies) continue;
       filling.field = field.name;
       filling.value = field.values.front();
-      const std::string value = field.name == "device" && name_of ? name_of(filling.value) : filling.value;
+      const bool is_named = field.name == "device" && list == &fields && name_of;
+      const std::string value = is_named ? name_of(filling.value) : filling.value;
       filling.workload = with_value(bases, *filling.workload, asked, field.name, value, has_threads);
     }
   }
@@ -179,7 +180,7 @@ class ConfigurationReader {
   /// The row at which the table stands. @throws InputError
   void read(AskedRow& row) {
     const std::vector<SweptField> stated = stated_fields();
-    Workload workload = fill_workload(bases_, fields_, stated);
+    Workload workload = fill_workload(bases_, fields_, stated, name_of_);
     workload.validate();
     row.workload = std::move(workload);
     row.unstated = unstated_fields({&fields_, &stated});
@@ -197,9 +198,8 @@ class ConfigurationReader {
   [[nodiscard]] std::vector<SweptField> stated_fields() const {
     std::vector<SweptField> stated;
     for (const CsvColumn& column : columns_) {
-      const std::string text(csv_.text(column));
-      if (text.empty()) continue;
-      stated.push_back({column.name, {column.name == "device" && name_of_ ? name_of_(text) : text}});
+      std::string text(csv_.text(column));
+      if (!text.empty()) stated.push_back({column.name, {std::move(text)}});
     }
     if (const std::string file(csv_.text(config_)); !file.empty()) {
       if (is_given(stated, "network")) throw InputError("network and config are both given");
@@ -260,9 +260,9 @@ NetworkName asked_network(std::span<const Workload> bases,
 }
 
 Workload fill_workload(std::span<const Workload> bases, const std::vector<SweptField>& defaults,
-                       const std::vector<SweptField>& fields) {
+                       const std::vector<SweptField>& fields, const NameOf& name_of) {
   Filling filling;
-  fill(filling, bases, defaults, fields);
+  fill(filling, bases, defaults, fields, name_of);
   return *std::move(filling.workload);
 }
 

@@ -43,14 +43,17 @@ struct SweptField {
 [[nodiscard]] NetworkName asked_network(std::span<const Workload> bases,
                                         std::initializer_list<const std::vector<SweptField>*> fields);
 
+using NameOf = std::function<std::string(const std::string& device)>;  ///< the device that a text means
+
 /// with_network(), or the first of `bases` where no network is given, with fields replaced: first by `defaults` (not
 /// depth and base_filters but for `cifar_cnn` without sizes, nor what a captured step decides), then by `fields`.
 /// Each has one value. A device replaces threads, too, by those of the first of `bases` there, else by none, unless
 /// they are given.
+/// @param name_of  of a device in `fields`; empty: the device of that name
 /// @throws InputError for a field that is not known, a text that is not a value of it, or an input, classes or
 /// optimizer of a captured step
 [[nodiscard]] Workload fill_workload(std::span<const Workload> bases, const std::vector<SweptField>& defaults,
-                                     const std::vector<SweptField>& fields);
+                                     const std::vector<SweptField>& fields, const NameOf& name_of = {});
 
 /// A row of a table, or a combination of the values of a sweep, and why it is no workload or has no answer.
 struct AskedRow {
@@ -71,8 +74,6 @@ struct AskedRow {
 
 /// @throws InputError, the first error, if all rows have one
 void check_some(std::span<const AskedRow> rows);
-
-using NameOf = std::function<std::string(const std::string& device)>;  ///< the device that a text means
 
 /// Every combination of the values, the first field varying slowest; other fields are those of with_network(), or of
 /// the first of `bases` where no network is given, a device's threads as in fill_workload(). depth and base_filters are
