@@ -135,6 +135,10 @@ std::vector<std::string> ModelRequests::devices(const std::string& asked) const 
 }
 
 std::string ModelRequests::device(const std::string& asked) const {
+  const auto is_it = [&](const SweptField& field) {
+    return field.name == "device" && std::ranges::find(field.values, asked) != field.values.end();
+  };
+  if (std::ranges::any_of(given_, is_it)) return asked;
   const std::vector<std::string> names = devices(asked);
   if (names.size() == 1) return names.front();
   throw InputError(fmt::format("device \"{}\" may be any of {}; name one", asked, fmt::join(names, ", ")));
