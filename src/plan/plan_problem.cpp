@@ -17,6 +17,7 @@
 #include "plan/assignment.h"
 #include "statistics/estimate.h"
 #include "workload/workload_columns.h"
+#include "workload/workload_hash.h"
 #include "workload/workload_on.h"
 #include "workload/world.h"
 
@@ -272,7 +273,7 @@ class ProblemBuilder {
     PlannedRun run;
     if (model_ != nullptr) {
       if (!workload.knows_epoch()) throw InputError(lacking_epoch(workload));
-      const auto [place, is_new] = answers_.try_emplace(workload.key());  // one for equal jobs
+      const auto [place, is_new] = answers_.try_emplace(workload);  // one for equal jobs
       if (is_new) place->second = answer_for(workload);
       const Answer& answer = place->second;
       if (!answer.error.empty()) throw InputError(answer.error);
@@ -377,8 +378,8 @@ class ProblemBuilder {
   bool named_;
   std::vector<std::string> devices_;  // full names; empty if devices have no name
   std::vector<PlanCandidate> candidates_;
-  std::map<std::string, Alike> alike_;     // by key without device and threads, epochs, value and id
-  std::map<std::string, Answer> answers_;  // by key
+  std::map<std::string, Alike> alike_;  // by key without device and threads, epochs, value and id
+  ByWorkload<Answer> answers_;
   std::vector<RowLeftOut> left_out_;
   std::optional<double> best_acc_;
   bool skipped_ = false;  // a row without a value
