@@ -21,7 +21,6 @@ import tempfile
 OTHER_FAMILIES = ("t5", "hybrid", "mimo", "multimodal-llava")
 # Flags that change a rank's memory in ways that no request can state.
 UNANSWERED = {
-    "multi-latent-attention": "multi-latent attention",
     "mtp-num-layers": "multi-token prediction",
     "use-megatron-fsdp": "Megatron's FSDP",
     "pipeline-model-parallel-layout": "a layout of stages in words",
@@ -194,7 +193,7 @@ def program_of(flags):
              f"make-vocab-size-divisible-by={flags.number('make-vocab-size-divisible-by', 128)}",
              f"num-distributed-optimizer-instances={flags.number('num-distributed-optimizer-instances', 1)}"]
     for name in ("deterministic-mode", "moe-grouped-gemm", "tp-comm-overlap", "defer-embedding-wgrad-compute",
-                 "grad-reduce-in-bf16"):
+                 "grad-reduce-in-bf16", "multi-latent-attention"):
         if flags.on(name):
             words.append(name)
     if flags.text("main-grads-dtype") in ("bf16", "fp16"):

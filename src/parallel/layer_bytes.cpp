@@ -22,17 +22,26 @@ class Saved {
   std::vector<RankPart> parts_;
 };
 
+/// Of multi-latent attention what each word is made short to: megatron/core/transformer/multi_latent_attention.py keeps
+/// it before its norm and behind it.
+double short_vectors(const RankRequest& request, const RankSizes& s) {
+  const LatentAttention& latent = request.program.latent;
+  const double shared = s.words / (request.layout.sp ? number(request.layout.tp) : 1);
+  return s.element * shared * number(2 * (latent.query_rank + latent.rank) + latent.turned);
+}
+
 /// What attention keeps between its two linear layers, and the most that its backward pass holds beside.
 double add_attention(Saved& saved, const RankRequest& request, const RankSizes& s, AttentionKernel attention) {
   const TransformerDescription& network = request.network;
-  const double qkv = s.element * s.words * (s.heads + 2 * s.kv_heads) * s.head_dim;
+  const double qkv = s.element * s.words * ((s.heads + s.kv_heads) * s.head_dim + s.kv_heads * s.value_dim);
   saved.add("queries_keys_values", qkv);  // one buffer, of which q, k and v are views
+  if (request.program.is_latent) saved.add("latent_vectors", short_vectors(request, s));
   const double turned = s.element * s.words * (s.heads + s.kv_heads) * s.head_dim;
   if (network.qk_norm) saved.add("query_key_norms", turned);
   saved.add("attention_out", s.context * s.narrow / s.element);  // input of the output projection
   if (attention == AttentionKernel::unfused) {
     // te/pytorch/attention.py UnfusedDotProductAttention; megatron/core/transformer/dot_product_attention.py
-    if (request.network.rotary > 0) saved.add("rotary", turned);
+    if (network.rotary > 0 && !request.program.is_latent) saved.add("rotary", turned);
     if (request.program.recompute != Recompute::core_attention) {
       saved.add("softmax", s.element * s.scores);
       // Its dropout's output and mask; without dropout at::dropout returns its input.
@@ -79,9 +88,12 @@ RankSizes::RankSizes(const RankRequest& request) {
   stream = element * words * hidden;
   shared = stream / (layout.sp ? tp : 1);
   heads = number(n.heads) / tp;
-  kv_heads = number(n.kv_heads > 0 ? n.kv_heads : n.heads) / tp;
-  head_dim = number(n.head_dim > 0 ? n.head_dim : n.hidden / n.heads);
-  context = element * words * heads * head_dim;
+  const LatentAttention& latent = request.program.latent;
+  const bool is_latent = request.program.is_latent;
+  kv_heads = number(n.kv_heads > 0 && !is_latent ? n.kv_heads : n.heads) / tp;
+  head_dim = number(is_latent ? latent.head() : n.head_dim > 0 ? n.head_dim : n.hidden / n.heads);
+  value_dim = is_latent ? number(latent.value) : head_dim;
+  context = element * words * heads * value_dim;
   scores = words * heads * number(request.words);
   inner = number(n.inner > 0 ? n.inner : 4 * n.hidden) / tp;
   gates = n.gated ? 2 : 1;
@@ -93,13 +105,30 @@ RankSizes::RankSizes(const RankRequest& request) {
   vocabulary = std::ceil(number(n.words) / multiple) * multiple / tp;
 }
 
+namespace {
+
+/// Of attention's matrices before its output projection. Those that make words short are whole on each rank.
+double latent_parameters(const RankRequest& request, const RankSizes& s) {
+  const TransformerDescription& n = request.network;
+  const LatentAttention& latent = request.program.latent;
+  const double hidden = number(n.hidden), rank = number(latent.rank), query_rank = number(latent.query_rank);
+  double count = hidden * (rank + number(latent.turned)) + norm_width(n) * rank;
+  count += rank * s.heads * number(latent.plain + latent.value);
+  const double queries = s.heads * s.head_dim;
+  if (latent.query_rank == 0) return count + hidden * queries;
+  return count + hidden * query_rank + norm_width(n) * query_rank + query_rank * queries;
+}
+
+}  // namespace
+
 LayerShard layer_parameters(const RankRequest& request) {
   const TransformerDescription& n = request.network;
   const RankSizes s(request);
   const double hidden = number(n.hidden), qkv = (s.heads + 2 * s.kv_heads) * s.head_dim;
   LayerShard count;
-  count.dense = hidden * (qkv + s.heads * s.head_dim) + 2 * norm_width(n) * hidden;
-  if (n.qkv_bias) count.dense += qkv;
+  count.dense = hidden * s.heads * s.value_dim + 2 * norm_width(n) * hidden;
+  count.dense += request.program.is_latent ? latent_parameters(request, s) : hidden * qkv;
+  if (n.qkv_bias && !request.program.is_latent) count.dense += qkv;
   if (n.out_bias) count.dense += hidden;
   if (n.qk_norm) count.dense += 2 * s.head_dim;
   if (n.experts == 0) {

@@ -61,8 +61,18 @@ void set_recompute(MegatronProgram& program, std::string_view value, const Value
   program.recompute = Recompute::core_attention;
 }
 
-const std::array<ProgramWord, 12>& program_words() {
-  static const std::array<ProgramWord, 12> all = {
+constexpr std::int64_t largest_width = 1 << 16;
+
+/// A width of multi-latent attention. @param width  of MegatronProgram::latent
+template <std::int64_t LatentAttention::*width>
+void set_latent(MegatronProgram& program, std::string_view value, const ValuePlace& place) {
+  const std::int64_t numbers = parse_positive_integer(value, place);
+  if (numbers > largest_width) throw_bad_value(place, value, fmt::format("a number up to {}", largest_width));
+  program.latent.*width = numbers;
+}
+
+const std::array<ProgramWord, 18>& program_words() {
+  static const std::array<ProgramWord, 18> all = {
       {{"attention-backend", nullptr, set_attention},
        {"deterministic-mode", &MegatronProgram::deterministic},
        {"deterministic-flash", nullptr, set_flash},
@@ -81,7 +91,13 @@ const std::array<ProgramWord, 12>& program_words() {
           program.vocabulary = parse_positive_integer(value, place);
           if (program.vocabulary > 1 << 20) throw_bad_value(place, value, "a number up to 2^20");
         }},
-       {"recompute-granularity", nullptr, set_recompute}}};
+       {"recompute-granularity", nullptr, set_recompute},
+       {"multi-latent-attention", &MegatronProgram::is_latent},
+       {"q-lora-rank", nullptr, set_latent<&LatentAttention::query_rank>},
+       {"kv-lora-rank", nullptr, set_latent<&LatentAttention::rank>},
+       {"qk-head-dim", nullptr, set_latent<&LatentAttention::plain>},
+       {"qk-pos-emb-head-dim", nullptr, set_latent<&LatentAttention::turned>},
+       {"v-head-dim", nullptr, set_latent<&LatentAttention::value>}}};
   return all;
 }
 
@@ -119,6 +135,11 @@ MegatronProgram parse_megatron_program(std::string_view text) {
     if (!given.insert(name).second) throw InputError(fmt::format("program: {} is given twice", shown(name)));
     set_word(program, item);
     begin = end + 1;
+  }
+  for (const std::string_view width :
+       {"q-lora-rank", "kv-lora-rank", "qk-head-dim", "qk-pos-emb-head-dim", "v-head-dim"}) {
+    if (given.contains(width) && !program.is_latent)
+      throw InputError(fmt::format("program: {} is a width of multi-latent-attention, which is not given", width));
   }
   return program;
 }

@@ -20,6 +20,19 @@ enum class Recompute : std::uint8_t {
   layers           ///< `full` and `uniform`, each layer alone
 };
 
+/// Multi-latent attention (DeepSeek-AI 2024, DeepSeek-V2, section 2.1), by Megatron-LM's flags and its defaults: keys
+/// and values of all heads are made of one short vector of each word.
+struct LatentAttention {
+  std::int64_t query_rank = 0;  ///< q-lora-rank; 0: queries are made of the word itself
+  std::int64_t rank = 32;       ///< kv-lora-rank
+  std::int64_t plain = 128;     ///< qk-head-dim: of a head's queries and keys, what has no position
+  std::int64_t turned = 64;     ///< qk-pos-emb-head-dim: what rotary embedding turns, one key for all heads
+  std::int64_t value = 128;     ///< v-head-dim
+
+  /// Of a head's queries and keys.
+  [[nodiscard]] std::int64_t head() const { return plain + turned; }
+};
+
 /// How Megatron-LM is run, beside network, layout and precision: the flags of it that change the memory of a rank.
 struct MegatronProgram {
   bool transformer_engine = true;            ///< transformer-impl is transformer_engine, else local
@@ -35,6 +48,8 @@ struct MegatronProgram {
   bool half_gradients = false;    ///< gradients in 2 bytes (grad-reduce-in-bf16), as fp16 has them anyway
   std::int64_t instances = 1;     ///< num-distributed-optimizer-instances
   std::int64_t vocabulary = 128;  ///< make-vocab-size-divisible-by
+  bool is_latent = false;         ///< multi-latent-attention
+  LatentAttention latent;         ///< if it is
   Recompute recompute = Recompute::none;
 };
 
