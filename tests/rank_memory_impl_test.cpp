@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "network/zoo/pretrained.h"
@@ -203,6 +204,34 @@ TEST(RankMemory, RefusesSizesOutOfRange) {
   EXPECT_EQ(message(request), "the network is too large for any device");
 }
 
+TEST(RankMemory, ALatentLayerHasTheParametersOfDeepSeeks) {
+  // torch: sum(p.numel() for p in DeepseekV3DecoderLayer(DeepseekV3Config(), 0).parameters()), transformers 5.24
+  RankRequest request = request_of(
+      "transformer:layers=61,hidden=7168,heads=128,vocab=129280,mlp=swiglu,mlp_hidden=18432,positions=rotary,bias=0,"
+      "norm=rms",
+      4096, "ddp", "8");
+  request.program = parse_megatron_program("multi-latent-attention,q-lora-rank=1536,kv-lora-rank=512");
+  EXPECT_EQ(layer_parameters(request).dense, 583'483'392);
+  request.program = parse_megatron_program("multi-latent-attention,kv-lora-rank=512");
+  EXPECT_EQ(layer_parameters(request).dense, 710'883'840);
+}
+
+TEST(RankMemory, LatentAttentionIsWithinASixteenthOfMegatronsTest) {
+  RankRequest request = request_of("transformer:layers=4,hidden=512,heads=8,vocab=50257", 1024, "tp=2,pp=2,sp=1", "8");
+  request.micro_batch = 4;
+  request.micro_batches = 4;
+  request.program = parse_megatron_program(
+      "multi-latent-attention,attention-backend=unfused,deterministic-mode,"
+      "deterministic-flash=yes");
+  // gpt3_mcore_te_tp2_pp2_mla on A100 and H100: mem-max-allocated-bytes of the last rank
+  for (const auto& [since_hopper, measured] : {std::pair(false, 1216200192.0), std::pair(true, 1248256512.0)}) {
+    request.since_hopper = since_hopper;
+    const RankMemory last = rank_memory(request).back();
+    EXPECT_NEAR(static_cast<double>(last.tensors.p50), measured, measured / 16);
+    EXPECT_GT(static_cast<double>(last.tensors.upper), measured);
+  }
+}
+
 TEST(MegatronProgram, ReadsFlags) {
   const MegatronProgram program = parse_megatron_program(
       "attention-backend=flash, deterministic-mode,transformer-impl=local,moe-grouped-gemm=0,deterministic-flash=no");
@@ -217,6 +246,9 @@ TEST(MegatronProgram, ReadsFlags) {
   EXPECT_NE(message("determinstic-mode").find("did you mean deterministic-mode?"), std::string::npos);
   EXPECT_NE(message("attention-backend=slow").find("one of auto, flash, fused, unfused, local"), std::string::npos);
   EXPECT_NE(message("fp8=2").find("fp8 \"2\""), std::string::npos);
+  EXPECT_EQ(message("kv-lora-rank=8"),
+            "program: kv-lora-rank is a width of multi-latent-attention, which is not given");
+  EXPECT_NE(message("multi-latent-attention,v-head-dim=65537").find("a number up to 65536"), std::string::npos);
 }
 
 }  // namespace
