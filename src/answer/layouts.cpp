@@ -30,32 +30,38 @@ std::vector<std::int64_t> divisors(std::int64_t whole) {
   return all;
 }
 
+/// Layouts whose ranks compute the same: they differ in stages of a rank and in what replicas share.
+using AlikeLayouts = std::vector<ParallelLayout>;
+
+AlikeLayouts shared_as(ParallelLayout layout, std::initializer_list<Sharding> shardings) {
+  AlikeLayouts all;
+  for (const Sharding sharding : shardings) {
+    layout.sharding = sharding;
+    all.push_back(layout);
+  }
+  return all;
+}
+
 /// Every layout of the search's devices that the job can have; of a forward pass alone, those that differ for it and
 /// are timed.
-std::vector<ParallelLayout> layouts_of(const TransformerDescription& network, std::int64_t gpus, const Workload& job) {
+std::vector<AlikeLayouts> layouts_of(const TransformerDescription& network, std::int64_t gpus, const Workload& job) {
   const std::int64_t words = job.input.front();
-  std::vector<ParallelLayout> all;
-  const auto add = [&](ParallelLayout layout, std::initializer_list<Sharding> shardings) {
-    for (const Sharding sharding : shardings) {
-      layout.sharding = sharding;
-      all.push_back(layout);
-    }
-  };
-  if (job.phases == Phases::forward) {
-    add({.dp = gpus}, {Sharding::none, Sharding::fsdp});
-    return all;
-  }
-  add({.dp = gpus}, {Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::fsdp});
+  if (job.phases == Phases::forward) return {shared_as({.dp = gpus}, {Sharding::none, Sharding::fsdp})};
+  std::vector<AlikeLayouts> all = {
+      shared_as({.dp = gpus}, {Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::fsdp})};
   if (!job.adapter.empty()) return all;
   for (const std::int64_t tp : divisors(gpus)) {
     for (const std::int64_t pp : divisors(gpus / tp)) {
       for (const std::int64_t ep : divisors(network.experts > 0 ? gpus / tp / pp : 1)) {
         ParallelLayout layout = {.tp = tp, .pp = pp, .dp = gpus / tp / pp, .ep = ep, .sp = tp > 1 && words % tp == 0};
         if (tp > usual_node || !splits_network(layout) || !can_split(network, layout)) continue;
+        AlikeLayouts& alike = all.emplace_back();
         for (const std::int64_t vp : divisors(pp > 1 ? network.layers / pp : 1)) {
           layout.vp = vp;
-          add(layout, {Sharding::none});
-          if (layout.dp > 1) add(layout, {Sharding::zero1});
+          alike.push_back(layout);
+          layout.sharding = Sharding::zero1;
+          if (layout.dp > 1) alike.push_back(layout);
+          layout.sharding = Sharding::none;
         }
       }
     }
@@ -76,20 +82,28 @@ class Search {
       : job_(with_an_epoch_of_one_step(job), model.devices()),
         asked_(asked),
         variants_(model),
-        device_(job_.device().known()) {}
+        device_(job_.device().known()),
+        memory_(device_) {}
 
   Layouts run(const TransformerDescription& network) {
     Layouts found;
     const Workload& job = job_.workload();
     const bool trains = job.phases != Phases::forward;
-    for (const ParallelLayout& layout : layouts_of(network, asked_.gpus, job)) {
-      if (job.batch_size % layout.dp != 0) continue;
-      const std::int64_t share = job.batch_size / layout.dp;
-      for (std::int64_t micro_batch = 1; micro_batch <= share; micro_batch *= 2) {
-        // Interleaved stages take micro-batches in groups of as many as there are stages (Megatron-LM).
-        if (share % micro_batch != 0 || (layout.vp > 1 && share / micro_batch % layout.pp != 0)) continue;
-        for (const std::int64_t checkpoint : {std::int64_t{0}, selective_checkpoint, std::int64_t{1}})
-          if (trains || checkpoint == 0) add(found, layout, micro_batch, share / micro_batch, checkpoint);
+    for (const AlikeLayouts& alike : layouts_of(network, asked_.gpus, job)) {
+      const std::int64_t replicas = alike.front().dp;
+      if (job.batch_size % replicas != 0) continue;
+      const std::int64_t share = job.batch_size / replicas;
+      // Those of one step follow each other, so that it is executed, and its memory estimated, once.
+      for (const std::int64_t checkpoint : {std::int64_t{0}, selective_checkpoint, std::int64_t{1}}) {
+        if (!trains && checkpoint != 0) continue;
+        for (std::int64_t micro_batch = 1; micro_batch <= share; micro_batch *= 2) {
+          if (share % micro_batch != 0) continue;
+          for (const ParallelLayout& layout : alike) {
+            // Interleaved stages take micro-batches in groups of as many as there are stages (Megatron-LM).
+            if (layout.vp > 1 && share / micro_batch % layout.pp != 0) continue;
+            add(found, layout, micro_batch, share / micro_batch, checkpoint);
+          }
+        }
       }
     }
     sort(found.layouts);
@@ -112,7 +126,7 @@ class Search {
     one.workload.checkpoint = checkpoint;
     one.workload.gpus_per_node = world_of(one.workload).placement;
     one.workload.parallel.dp = 0;  // what the placement leaves
-    const std::optional<PlacedMemory> placed = placed_memory(one.workload, device_);
+    const std::optional<PlacedMemory> placed = memory_.of(one.workload);
     const std::optional<MemoryVerdict> verdict = placed ? placed->memory.verdict(device_) : std::nullopt;
     if (!verdict) {
       lacks_memory_ = true;
@@ -154,6 +168,7 @@ class Search {
   const LayoutSearch& asked_;
   JobVariants variants_;
   const Device& device_;
+  MemoryOfPlaced memory_;
   bool lacks_memory_ = false;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };

@@ -241,7 +241,7 @@ JobLimits job_limits(const Workload& workload, const Device& device, std::int64_
                      bool find_largest_batch) {
   JobLimits limits;
   if (!is_on_one_device(workload)) {
-    if (const std::optional<PlacedMemory> placed = placed_memory(workload, device)) {
+    if (const std::optional<PlacedMemory> placed = MemoryOfPlaced(device).of(workload)) {
       limits.memory = placed->memory;
       limits.rank = {placed->stage, placed->tp, placed->ep};
     }

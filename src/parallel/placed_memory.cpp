@@ -168,22 +168,32 @@ RankRequest rank_request(const Workload& workload, const MegatronProgram& progra
   return request_of(workload, *network, program, device);
 }
 
-std::optional<PlacedMemory> placed_memory(const Workload& workload, const Device& device) {
-  const std::optional<TrainingJob> job = TrainingJob::of(workload, device);
-  if (!job) return std::nullopt;
-  const std::shared_ptr<const ExecutedStep> step = executed_step(of_one_rank(workload), device.kind);
-  const MemoryEstimate alone = estimate_memory(*step, *job);
+const MemoryOfPlaced::Alone* MemoryOfPlaced::alone(const Workload& workload) {
+  Workload rank = of_one_rank(workload);
+  if (alone_ && alone_->rank == rank) return &*alone_;
+  alone_.reset();
+  const std::optional<TrainingJob> job = TrainingJob::of(workload, device_);
+  if (!job) return nullptr;
+  const std::shared_ptr<const ExecutedStep> step = executed_step(rank, device_.kind);
+  alone_ = {std::move(rank), estimate_memory(*step, *job), gradient_bytes(step->graph())};
+  return &*alone_;
+}
+
+std::optional<PlacedMemory> MemoryOfPlaced::of(const Workload& workload) {
+  const Alone* known_alone = alone(workload);
+  if (known_alone == nullptr) return std::nullopt;
+  const MemoryEstimate& alone = known_alone->memory;
   const World world = world_of(workload);
   PlacedMemory placed = {alone};
-  const double of_collectives = device.kind == DeviceKind::gpu ? collectives_upper : 0;
+  const double of_collectives = device_.kind == DeviceKind::gpu ? collectives_upper : 0;
   if (!splits_network(world.layout)) {
-    share(placed.memory, workload, world, gradient_bytes(step->graph()));
+    share(placed.memory, workload, world, known_alone->gradient_bytes);
     add(placed.memory.device, 0, of_collectives);
     return placed;
   }
   const std::optional<TransformerDescription> network = transformer_of_words(workload);
-  if (!network || !unknown_field(workload, device).empty()) return std::nullopt;
-  const std::optional<RankMemory> known = fullest_rank(request_of(workload, *network, {}, device));
+  if (!network || !unknown_field(workload, device_).empty()) return std::nullopt;
+  const std::optional<RankMemory> known = fullest_rank(request_of(workload, *network, {}, device_));
   if (!known) return std::nullopt;
   const RankMemory& rank = *known;
   MemoryEstimate& memory = placed.memory;

@@ -24,11 +24,31 @@ struct PlacedMemory {
   std::int64_t stage = 0, tp = 0, ep = 0;  ///< which rank it is
 };
 
-/// Of a network that is split, what Megatron-LM's ranks hold (rank_memory()). Of replicas what one device holds, with
-/// the buckets of PyTorch's DistributedDataParallel, or without what they share, of which FSDP gathers two blocks at a
-/// time. Buffers of the collectives' library are in the bound alone.
-/// @returns nothing where it is not known: a device whose allocator is not, and what rank_request() and
-/// rank_memory() refuse
-[[nodiscard]] std::optional<PlacedMemory> placed_memory(const Workload& workload, const Device& device);
+/// Memory of jobs on several devices of one kind, one after the other: what a rank holds alone is estimated once for
+/// those in a row whose ranks compute the same.
+class MemoryOfPlaced {
+ public:
+  explicit MemoryOfPlaced(const Device& device) : device_(device) {}
+
+  /// Of a network that is split, what Megatron-LM's ranks hold (rank_memory()). Of replicas what one device holds, with
+  /// the buckets of PyTorch's DistributedDataParallel, or without what they share, of which FSDP gathers two blocks at
+  /// a time. Buffers of the collectives' library are in the bound alone.
+  /// @returns nothing where it is not known: a device whose allocator is not, and what rank_request() and
+  /// rank_memory() refuse
+  [[nodiscard]] std::optional<PlacedMemory> of(const Workload& workload);
+
+ private:
+  /// What one rank holds as if there were no others.
+  struct Alone {
+    Workload rank;
+    MemoryEstimate memory;
+    double gradient_bytes = 0;  ///< of all parameters that are trained
+  };
+  /// @returns null where it is not known
+  [[nodiscard]] const Alone* alone(const Workload& workload);
+
+  const Device& device_;
+  std::optional<Alone> alone_;  // of the last one
+};
 
 }  // namespace perfpred
