@@ -16,8 +16,8 @@
 
 #include "model/job_estimate.h"
 #include "model/ops/op_regression.h"
+#include "model/placed_prediction.h"
 #include "model/regressor_kind.h"
-#include "parallel/scaling_model.h"
 
 namespace perfpred {
 
@@ -79,14 +79,14 @@ struct Route {
 /// take alone has to be predicted.
 class RunsOfSeveralDevices {
  public:
-  [[nodiscard]] const ScalingModel& model(const std::function<ScalingModel()>& find) {
-    std::call_once(once_, [&] { model_.emplace(find()); });
-    return *model_;
+  [[nodiscard]] const PlacedRuns& all(const std::function<PlacedRuns()>& find) {
+    std::call_once(once_, [&] { all_.emplace(find()); });
+    return *all_;
   }
 
  private:
   std::once_flag once_;
-  std::optional<ScalingModel> model_;
+  std::optional<PlacedRuns> all_;
 };
 
 /// Everything that a regressor knows; never changed once predictions may read it.

@@ -39,6 +39,11 @@ std::string cluster_of(const Workload& workload, const Device& device) {
   return workload.cluster.empty() ? "usual node of " + device.name : workload.cluster;
 }
 
+/// A cluster's devices of one kind: what runs of split networks tell of each other by.
+std::string machine_of(const Workload& workload, const Device& device) {
+  return fmt::format("{} of {}", device.name, cluster_of(workload, device));
+}
+
 std::optional<Links> usual_links_of(const Workload& workload, const Device& device, const Placement& placement) {
   std::optional<Links> usual = usual_links(device, placement.fullest());
   if (!usual) return std::nullopt;
@@ -53,8 +58,10 @@ std::optional<Links> usual_links_of(const Workload& workload, const Device& devi
 /// The links of the job's cluster; of one that runs alone know, those that such devices usually have, if any.
 /// @throws InputError for one that no table has, or not all that the job needs
 Links links_of(const Workload& workload, const Device& device, const Links& known, const Placement& placement,
-               const ScalingModel& runs) {
-  const bool is_measured = runs.knows(cluster_of(workload, device)) && !known.know(workload.cluster);
+               const PlacedRuns& runs) {
+  const bool has_runs =
+      runs.replicas.knows(cluster_of(workload, device)) || runs.layouts.know(machine_of(workload, device));
+  const bool is_measured = has_runs && !known.know(workload.cluster);
   if (workload.cluster.empty() || is_measured) {
     if (std::optional<Links> usual = usual_links_of(workload, device, placement)) return *std::move(usual);
     if (is_measured) return {};
@@ -207,6 +214,44 @@ PlacedJob ranks_of(const Job& job, const RankModel& model, bool explains) {
   return placed;
 }
 
+/// @throws InputError as split_transformer()
+LayoutInput layout_input(const Job& job, const World& world) {
+  const Workload& workload = job.workload();
+  const TransformerDescription network = split_transformer(workload);
+  const ParallelLayout& layout = world.layout;
+  const bool in_half = workload.precision == Precision::bf16 || workload.precision == Precision::fp16;
+  const std::int64_t words = workload.batch_size * job.program().positions(workload);
+  LayoutInput input = {machine_of(workload, job.device().known()), {}};
+  const auto set = [&](std::size_t which, std::int64_t value) {
+    input.numbers[which] = std::log2(static_cast<double>(value));
+  };
+  set(LayoutInput::tp, layout.tp);
+  set(LayoutInput::pp, layout.pp);
+  set(LayoutInput::dp, layout.dp);
+  set(LayoutInput::cp, layout.cp);
+  set(LayoutInput::ep, layout.ep);
+  set(LayoutInput::vp, layout.vp);
+  set(LayoutInput::words, words / layout.cp);
+  set(LayoutInput::micro_batches, workload.accumulate);
+  set(LayoutInput::hidden, network.hidden);
+  set(LayoutInput::layers, network.layers);
+  set(LayoutInput::bytes, in_half ? 2 : 4);
+  const bool all_again = workload.checkpoint > 0, some_again = workload.checkpoint == selective_checkpoint;
+  input.numbers[LayoutInput::recompute] = all_again ? 2 : some_again ? 1 : 0;
+  input.numbers[LayoutInput::gathers] = gathers_parameters(layout) ? 1 : 0;
+  return input;
+}
+
+/// What runs of split networks make of the step.
+void correct(PlacedJob& placed, const Job& job, const LayoutRuns& runs) {
+  const auto known = runs.at(layout_input(job, placed.world));
+  if (!known) return;
+  placed.step.correct(std::exp(known->log_factor));
+  placed.step.half_width = known->width * std::hypot(placed.alone.time.widths.total(), placed.step.half_width);
+  placed.step.is_measured = true;
+  placed.step.is_placement_measured = known->is_layout_measured;
+}
+
 /// Steps of an epoch, whose last one of fewer samples takes as long as another.
 double steps_of_epoch(const Job& job) {
   const EpochSteps steps = epoch_steps(job);
@@ -215,43 +260,50 @@ double steps_of_epoch(const Job& job) {
 
 }  // namespace
 
-PlacedJob placed_job(const Job& job, const RankModel& rank, const ScalingModel& runs, bool explains) {
+PlacedJob placed_job(const Job& job, const RankModel& rank, const PlacedRuns& runs, bool explains) {
   const Workload& workload = job.workload();
   const Device& device = job.device().known();
   Links links = links_of(workload, device, job.devices().links(), world_of(workload).placement, runs);
   PlacedJob placed = ranks_of(job, rank, explains);
   placed.links = std::move(links);
-  placed.step = placed_step(placed.work, placed.world, placed.links, placed.row, runs);
+  placed.step = placed_step(placed.work, placed.world, placed.links, placed.row, runs.replicas);
+  if (splits_network(workload.parallel)) correct(placed, job, runs.layouts);
   return placed;
 }
 
 PlacedRun placed_run(const Job& job, double epoch_sec, const RankModel& rank) {
   const Workload& workload = job.workload();
-  const Device& device = job.device().known();
-  if (splits_network(workload.parallel))
-    throw InputError(fmt::format("parallel {}: runs of split networks are not learnt from", workload.parallel.text()));
   const PlacedJob placed = ranks_of(job, rank, false);
-  const Links& links = job.devices().links();
-  PlacedRun run = {replicas_row(placed.work, placed.world, placed.row, epoch_sec / steps_of_epoch(job)), links};
-  if (!links.know(workload.cluster))
-    run.links = usual_links_of(workload, device, placed.world.placement).value_or(Links());
+  const double step_sec = epoch_sec / steps_of_epoch(job);
+  PlacedRun run = {replicas_row(placed.work, placed.world, placed.row, step_sec), {}, job.devices().links()};
+  if (!run.links.know(workload.cluster))
+    run.links = usual_links_of(workload, job.device().known(), placed.world.placement).value_or(Links());
+  if (splits_network(workload.parallel)) {
+    const PlacedStep expected = placed_step(placed.work, placed.world, run.links, placed.row, PlacedRuns().replicas);
+    run.layout = {layout_input(job, placed.world), std::log(step_sec / expected.sec())};
+  }
   return run;
 }
 
-ScalingModel model_of(const std::vector<PlacedRun>& runs) {
+PlacedRuns together(const std::vector<PlacedRun>& runs) {
   std::vector<const ScalingRow*> rows;
+  std::vector<LayoutRun> layouts;
   Links links;
   for (const PlacedRun& run : runs) {
+    if (run.layout) {
+      layouts.push_back(*run.layout);
+      continue;
+    }
     rows.push_back(&run.row);
     if (links.know(run.row.cluster)) continue;
     for (const Link& link : run.links.all()) {
       if (link.cluster == run.row.cluster) links.add(link);
     }
   }
-  return ScalingModel::fit(rows, links);
+  return {ScalingModel::fit(rows, links), LayoutRuns(layouts)};
 }
 
-JobEstimate predict_placed(const Job& job, const RankModel& rank, const ScalingModel& runs, bool explains) {
+JobEstimate predict_placed(const Job& job, const RankModel& rank, const PlacedRuns& runs, bool explains) {
   PlacedJob placed = placed_job(job, rank, runs, explains);
   const World& world = placed.world;
   const RankWork& work = placed.work;
@@ -282,9 +334,9 @@ JobEstimate predict_placed(const Job& job, const RankModel& rank, const ScalingM
     return rank.estimate(job.with(std::move(replica)), false).time.sec();
   });
   const std::int64_t ranks = world.layout.devices() / world.layout.dp;
-  const double batches =
-      step.rate * static_cast<double>(work.micro_batches) * of_replica.micro_batch / static_cast<double>(ranks);
-  answer.scaling = scaling_of(step, batches + work.update_sec, world.layout.devices());
+  const double batches = step.correction * step.rate * static_cast<double>(work.micro_batches) *
+                         of_replica.micro_batch / static_cast<double>(ranks);
+  answer.scaling = scaling_of(step, batches + step.correction * work.update_sec, world.layout.devices());
   const auto rate = [&](LinkScope scope, std::int64_t gpus) {
     const auto link = placed.links.find(placed.row.cluster, scope, gpus, world.placement.node_count());
     return link ? link->bus_gb_s : 0;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "catalogue/links.h"
 #include "model/job_estimate.h"
 #include "optime/timed_kernel.h"
+#include "parallel/layout_runs.h"
 #include "parallel/placed_step.h"
 #include "step/job.h"
 #include "workload/workload_hash.h"
@@ -34,26 +36,32 @@ struct PlacedJob {
   PlacedStep step;
 };
 
-/// @param runs  what measured runs of replicas say
+/// What measured runs on several devices say.
+struct PlacedRuns {
+  ScalingModel replicas = ScalingModel::fit({}, {});
+  LayoutRuns layouts;  ///< of ranks that split the network
+};
+
+/// @param runs  what measured ones say
 /// @throws InputError as `rank` and world_of(), for a device that is not known, a cluster that no table of links has,
 /// and for layouts that are not timed
-[[nodiscard]] PlacedJob placed_job(const Job& job, const RankModel& rank, const ScalingModel& runs, bool explains);
+[[nodiscard]] PlacedJob placed_job(const Job& job, const RankModel& rank, const PlacedRuns& runs, bool explains);
 
 /// Predicts a job on several devices from what its ranks take alone, and from runs. @throws InputError as placed_job()
-[[nodiscard]] JobEstimate predict_placed(const Job& job, const RankModel& rank, const ScalingModel& runs,
-                                         bool explains);
+[[nodiscard]] JobEstimate predict_placed(const Job& job, const RankModel& rank, const PlacedRuns& runs, bool explains);
 
-/// A measured run of a job on several devices, and the links of its cluster as far as they are known.
+/// A measured run of a job on several devices.
 struct PlacedRun {
-  ScalingRow row;
-  Links links;
+  ScalingRow row;                   ///< of replicas, with its seconds
+  std::optional<LayoutRun> layout;  ///< where the ranks split the network
+  Links links;                      ///< of its cluster, as far as they are known
 };
 
 /// @param epoch_sec  measured
-/// @throws InputError as placed_job(), and for ranks that split the network, whose runs say nothing of others
+/// @throws InputError as placed_job()
 [[nodiscard]] PlacedRun placed_run(const Job& job, double epoch_sec, const RankModel& rank);
 
-/// What runs of replicas say.
-[[nodiscard]] ScalingModel model_of(const std::vector<PlacedRun>& runs);
+/// What runs say together.
+[[nodiscard]] PlacedRuns together(const std::vector<PlacedRun>& runs);
 
 }  // namespace perfpred

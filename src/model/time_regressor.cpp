@@ -357,7 +357,7 @@ struct __attribute__((visibility("hidden"))) TimeRegressor::Impl {
                                          PredictedSteps& steps) const {
     return placed_run(Job(workload, devices), epoch_sec, rank_model(from, steps));
   }
-  [[nodiscard]] const ScalingModel& runs_of_several(const ModelState& from) const;
+  [[nodiscard]] const PlacedRuns& runs_of_several(const ModelState& from) const;
 
   /// @param given  to which the op model's own devices are added
   Impl(std::unique_ptr<const ModelState> first, const DeviceCatalogue& given)
@@ -477,8 +477,8 @@ JobEstimate TimeRegressor::Impl::estimate(const Workload& workload, PredictedSte
   return estimate(*from, Job(workload, devices), steps, false);
 }
 
-const ScalingModel& TimeRegressor::Impl::runs_of_several(const ModelState& from) const {
-  return from.of_several->model([&] {
+const PlacedRuns& TimeRegressor::Impl::runs_of_several(const ModelState& from) const {
+  return from.of_several->all([&] {
     std::map<std::string, PredictedSteps> steps;  // by device
     std::vector<PlacedRun> runs;
     for (const auto& [key, row] : from.fitted) {
@@ -489,7 +489,7 @@ const ScalingModel& TimeRegressor::Impl::runs_of_several(const ModelState& from)
         throw InputError(fmt::format("row {}: {}", shown(key), error.what()));
       }
     }
-    return model_of(runs);
+    return together(runs);
   });
 }
 

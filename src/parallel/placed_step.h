@@ -36,8 +36,14 @@ struct PlacedStep {
   double hidden_reduce = 0;   ///< beside the backward pass, in none of the others
   double critical_bytes = 0;  ///< of gradients whose all-reduce waits for its latency as long as for its links; 0: none
   bool is_measured = false, is_placement_measured = false;  ///< ScalingEstimate: half_width is that of the whole time
+  double correction = 1;                                    ///< what measured runs make of each of these seconds
 
   [[nodiscard]] double sec() const { return compute + host + links + bubble; }
+
+  /// All seconds, by what measured runs say.
+  void correct(double factor) {
+    for (double* sec : {&compute, &host, &links, &bubble, &reduce, &hidden_reduce, &correction}) *sec *= factor;
+  }
 };
 
 /// Replicas of a whole network: PyTorch's DistributedDataParallel, which sums gradients behind the backward pass, or
