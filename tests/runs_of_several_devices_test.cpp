@@ -224,14 +224,91 @@ TEST(RunsOfSeveralDevices, ReproduceWhatTheyMeasured) {
   }
 }
 
-TEST(RunsOfSeveralDevices, AreSetAsideOnceObservedAndWhereTheySplitTheNetwork) {
+TEST(RunsOfSeveralDevices, AreSetAsideOnceObserved) {
   TimeRegressor model = TimeRegressor::standard();
   const perfpred::Run run = run_of(job("vgg16", "4"));
   EXPECT_TRUE(model.observe(std::vector{run}).empty());
   EXPECT_EQ(model.observe(std::vector{run}).at(0).reason, "already observed");
-  perfpred::Run split = run_of(job("gpt2", "2", 1));
-  split.workload.parallel = ParallelLayout::parse("tp=2");
-  EXPECT_THAT(model.observe(std::vector{split}).at(0).reason, HasSubstr("runs of split networks are not learnt from"));
+}
+
+Workload split_job(const char* layout, const char* placement = "8", std::int64_t micro_batches = 8) {
+  Workload workload = job("gpt2", placement, 4);
+  workload.parallel = ParallelLayout::parse(layout);
+  workload.accumulate = micro_batches;
+  return workload;
+}
+
+/// On a machine where a step of such ranks takes 1.4 times what is expected, and 1.1 times more where tp is 4.
+double true_split_step(const Workload& workload) {
+  return 1.4 * (workload.parallel.tp == 4 ? 1.1 : 1) * forecast(standard(), workload).step_sec.p50;
+}
+
+Judged judge_split(const TimeRegressor& model, const Workload& workload) {
+  const Quantiles step = forecast(model, workload).step_sec;
+  const double truth = true_split_step(workload);
+  return {std::abs(std::log(step.p50 / truth)), step.p95 / step.p05, step.p05 <= truth && truth <= step.p95};
+}
+
+std::vector<perfpred::Run> split_runs() {
+  std::vector<perfpred::Run> runs;
+  for (const char* layout : {"tp=2,pp=2", "tp=4,pp=2", "tp=2,pp=4"})
+    runs.push_back(run_of(split_job(layout), true_split_step(split_job(layout))));
+  return runs;
+}
+
+TEST(RunsOfSplitNetworks, TellOfOtherLayoutsOnTheCluster) {
+  const TimeRegressor model = taught(split_runs());
+  for (const Workload& asked : {split_job("tp=2,pp=2"), split_job("tp=4,pp=2"), split_job("tp=4"), split_job("pp=2"),
+                                split_job("tp=2,pp=2", "8", 32), split_job("tp=4,pp=2", "16")}) {
+    const Judged now = judge_split(model, asked), before = judge_split(standard(), asked);
+    EXPECT_LT(now.error, 0.5 * before.error) << asked.key();
+    EXPECT_TRUE(now.holds) << asked.key();
+    EXPECT_LT(now.width, before.width) << asked.key();
+  }
+  EXPECT_LT(judge_split(model, split_job("tp=4,pp=2")).error, 0.03);
+}
+
+TEST(RunsOfSplitNetworks, AreWhatTheAnswerRestsOn) {
+  const TimeRegressor model = taught(split_runs());
+  EXPECT_EQ(model.predict(split_job("tp=2,pp=2")).provenance, Provenance::runs);
+  EXPECT_EQ(model.predict(split_job("tp=2,pp=2")).reason, DomainViolation::none);
+  EXPECT_EQ(model.predict(split_job("pp=8")).reason, DomainViolation::other_placement);
+}
+
+TEST(RunsOfSplitNetworks, LeaveOtherMachinesReplicasAndOneDeviceAlone) {
+  const TimeRegressor model = taught(split_runs());
+  Workload other = split_job("tp=2,pp=2");
+  other.device = "A100-SXM4-80GB";
+  for (const Workload& asked : {other, split_job("ddp"), job("gpt2", nullptr, 4)})
+    EXPECT_EQ(model.predict(asked).time_sec.p50, standard().predict(asked).time_sec.p50) << asked.key();
+}
+
+TEST(RunsOfSplitNetworks, AreKeptInTheModelFileAndLearntAtOnceOrOneByOne) {
+  const TimeRegressor model = taught(split_runs());
+  const TemporaryFolder folder;
+  model.save(folder.file("model.json"));
+  const TimeRegressor read = TimeRegressor::load(folder.file("model.json"));
+  TimeRegressor step_by_step = TimeRegressor::standard();
+  for (const perfpred::Run& run : split_runs()) EXPECT_TRUE(step_by_step.observe(std::vector{run}).empty());
+  const Workload asked = split_job("tp=4");
+  EXPECT_EQ(read.predict(asked).time_sec.p50, model.predict(asked).time_sec.p50);
+  EXPECT_NEAR(step_by_step.predict(asked).time_sec.p50 / model.predict(asked).time_sec.p50, 1, 1e-9);
+}
+
+/// The reasons for what is lost are those of the corrected step.
+TEST(RunsOfSplitNetworks, KeepTheSharesOfWhatIsLost) {
+  const TimeRegressor model = taught(split_runs());
+  const Scaling before = forecast(standard(), split_job("tp=2,pp=4")).scaling.value();
+  const Scaling now = forecast(model, split_job("tp=2,pp=4")).scaling.value();
+  EXPECT_NEAR(now.efficiency, before.efficiency, 1e-9);
+  EXPECT_NEAR(now.limits.bubble, before.limits.bubble, 1e-9);
+  EXPECT_NEAR(now.limits.links, before.limits.links, 1e-9);
+}
+
+TEST(RunsOfSplitNetworks, AreRefusedWhereTheLayoutDoesNotFit) {
+  TimeRegressor model = TimeRegressor::standard();
+  Workload wrong = split_job("tp=8");  // gpt2 has twelve heads
+  EXPECT_THAT(model.observe(std::vector{run_of(wrong, 1)}).at(0).reason, HasSubstr("tp = 8"));
 }
 
 }  // namespace
