@@ -20,10 +20,11 @@ namespace {
 constexpr std::size_t max_kept_ops = 150'000;
 
 /// A workload without the fields that its step does not depend on. The step of one sample may have other operators than
-/// those of several (lower_attention.cpp).
+/// those of several (lower_attention.cpp), and so has an update of one batch; more batches repeat the same ones.
 Workload what_is_executed(Workload workload) {
   static const Workload usual;
   workload.batch_size = std::min<std::int64_t>(workload.batch_size, 2);
+  workload.accumulate = std::min<std::int64_t>(workload.accumulate, 2);
   workload.train_images = usual.train_images;
   workload.device = usual.device;
   workload.threads = usual.threads;
@@ -60,6 +61,7 @@ class KeptStep {
   [[nodiscard]] const OpGraph& graph() const { return step_->graph(); }
 
   [[nodiscard]] std::shared_ptr<const ExecutedStep> of(const Workload& asked) {
+    repeat(asked);
     if (asked.batch_size == batch_) return step_;
     if (!was_compared_) {
       was_compared_ = true;
@@ -71,7 +73,7 @@ class KeptStep {
     }
     if (growth_ && asked.batch_size <= largest_) {
       asked.validate();
-      if (step_.use_count() > 1) step_ = std::make_shared<ExecutedStep>(*step_);
+      own();
       growth_->resize(*step_, asked.batch_size);
     } else {
       step_ = std::make_shared<ExecutedStep>(made(asked, asked.batch_size));
@@ -81,6 +83,18 @@ class KeptStep {
   }
 
  private:
+  /// Makes it a copy if somebody else has it.
+  void own() {
+    if (step_.use_count() > 1) step_ = std::make_shared<ExecutedStep>(*step_);
+  }
+
+  void repeat(const Workload& asked) {
+    if (!program_.can_accumulate() || step_->graph().repeats() == asked.accumulate) return;
+    asked.validate();
+    own();
+    StepGrowth::repeat(*step_, asked.accumulate);
+  }
+
   [[nodiscard]] ExecutedStep made(Workload asked, std::int64_t batch) const {
     asked.batch_size = batch;
     return execute(program_.step(asked), device_, compiler_for(asked, device_));

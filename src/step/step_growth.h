@@ -23,6 +23,9 @@ class StepGrowth {
   /// Gives one of the steps between which this was found another size, up to largest().
   void resize(ExecutedStep& step, std::int64_t batch) const;
 
+  /// Gives a step of several batches another number of them, at least 2.
+  static void repeat(ExecutedStep& step, std::int64_t batches) { step.graph_.set_repeats(batches); }
+
   friend bool operator==(const StepGrowth&, const StepGrowth&) = default;
 
  private:
