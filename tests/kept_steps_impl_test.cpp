@@ -12,6 +12,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "step/kept_steps.h"
@@ -117,6 +118,23 @@ TEST(KeptSteps, AreThoseThatWouldBeBuilt) {
       workload.batch_size = batch;
       for (const DeviceKind device : kinds) {
         ASSERT_EQ(difference(*executed_step(workload, device), built(workload, batch, device)), "") << workload.key();
+      }
+    }
+  }
+}
+
+TEST(KeptSteps, HaveAsManyBatchesAsAreAskedFor) {
+  for (Workload workload : ways()) {
+    for (const auto& [batches, batch] : {std::pair(1, 2), {4, 2}, {2, 6}, {7, 6}, {7, 3}, {1, 3}, {300, 2}, {2, 1}}) {
+      workload.accumulate = batches;
+      workload.batch_size = batch;
+      for (const DeviceKind device : kinds) {
+        const auto held = executed_step(workload, device);
+        ASSERT_EQ(difference(*held, built(workload, batch, device)), "") << workload.key();
+        Workload other = workload;
+        other.accumulate += 5;
+        (void)executed_step(other, device);
+        ASSERT_EQ(held->graph().repeats(), batches) << workload.key();
       }
     }
   }
