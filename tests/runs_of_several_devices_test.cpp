@@ -272,7 +272,7 @@ TEST(RunsOfSplitNetworks, AreWhatTheAnswerRestsOn) {
   const TimeRegressor model = taught(split_runs());
   EXPECT_EQ(model.predict(split_job("tp=2,pp=2")).provenance, Provenance::runs);
   EXPECT_EQ(model.predict(split_job("tp=2,pp=2")).reason, DomainViolation::none);
-  EXPECT_EQ(model.predict(split_job("pp=8")).reason, DomainViolation::other_placement);
+  EXPECT_EQ(model.predict(split_job("pp=4")).reason, DomainViolation::other_placement);
 }
 
 TEST(RunsOfSplitNetworks, LeaveOtherMachinesReplicasAndOneDeviceAlone) {
