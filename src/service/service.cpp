@@ -25,6 +25,7 @@
 #include "model/refusal.h"
 #include "runs/run_row.h"
 #include "service/embedded_files.h"
+#include "service/former_models.h"
 #include "service/request_list.h"
 #include "statistics/estimate.h"
 #include "text/csv.h"
@@ -177,6 +178,11 @@ auto within_limits(const Call& call) {
   }
 }
 
+/// Of the versions that a roll-back could go to.
+json former_times(const ServedModel& model) {
+  return model.file.path.empty() ? json::array() : json(FormerModels(model.file.path).times());
+}
+
 /// Allowed methods of a path, joined by commas; empty if there is no such path.
 std::string methods_of(std::string_view path) {
   std::string methods;
@@ -204,10 +210,11 @@ Service::Service(ServedModels& models, Metrics& metrics, const ServiceLimits& li
 Service::~Service() = default;
 
 std::span<const Service::Route> Service::routes() {
-  static constexpr std::array<Route, 12> all = {{{"POST", "/v1/predict", false, &Service::predict},
+  static constexpr std::array<Route, 13> all = {{{"POST", "/v1/predict", false, &Service::predict},
                                                  {"POST", "/v1/layouts", true, &Service::layouts},
                                                  {"POST", "/v1/plan", true, &Service::plan},
                                                  {"POST", "/v1/observe", true, &Service::observe},
+                                                 {"POST", "/v1/rollback", true, &Service::roll_back},
                                                  {"GET", "/v1/models", false, &Service::list_models},
                                                  {"GET", "/v1/devices", false, &Service::list_devices},
                                                  {"GET", "/v1/networks", false, &Service::list_networks},
@@ -257,6 +264,13 @@ HttpResponse Service::routed(const HttpRequest& request) const {
       refuse(415, fmt::format("Content-Type \"{}\" is not {}", shown(request.content_type), json_type));
   }
   return (this->*route->answer)(request);
+}
+
+std::shared_ptr<const ServedModel> Service::model_with_file(const HttpRequest& request) const {
+  auto model = model_of(request);
+  if (model->file.path.empty())
+    refuse(409, fmt::format("model {} has no file that could keep what it observes", model->file.name));
+  return model;
 }
 
 std::shared_ptr<const ServedModel> Service::model_of(const HttpRequest& request) const {
@@ -342,14 +356,33 @@ HttpResponse Service::plan(const HttpRequest& request) const {
 }
 
 HttpResponse Service::observe(const HttpRequest& request) const {
-  const auto model = model_of(request);
-  if (model->file.path.empty())
-    refuse(409, fmt::format("model {} has no file that could keep what it observes", model->file.name));
+  const auto model = model_with_file(request);
   const TableSource table = table_of(request);
   const std::vector<Run> runs = read_runs_text(table.name, *table.text);
   if (runs.empty()) throw InputError("rows: holds no run");
-  const std::vector<RejectedRun> set_aside = learn(*model, runs);
-  return document(json{{"observed", runs.size() - set_aside.size()}, {"set_aside", to_json(set_aside)}});
+  try {
+    const std::vector<RejectedRun> set_aside = learn(*model, runs);
+    return document(json{{"observed", runs.size() - set_aside.size()}, {"set_aside", to_json(set_aside)}});
+  } catch (const ModelError& error) {  // the file is damaged, and the request is not
+    refuse(500, error.what());
+  }
+}
+
+HttpResponse Service::roll_back(const HttpRequest& request) const {
+  const auto model = model_with_file(request);
+  const json options = object_of(request);
+  std::string time;
+  for (const auto& [name, value] : options.items()) {
+    if (name != "to" || !value.is_string())
+      throw InputError(fmt::format("\"{}\" is not known; there is to, the time of a former version", shown(name)));
+    time = value.get<std::string>();
+  }
+  try {
+    time = models_.roll_back(model->file.name, time);
+  } catch (const InputError& error) {
+    refuse(409, error.what());
+  }
+  return document(json{{"to", time.empty() ? json() : json(time)}, {"former", former_times(*model)}});
 }
 
 std::vector<RejectedRun> Service::learn(const ServedModel& model, std::span<const Run> runs) const {
@@ -391,6 +424,7 @@ HttpResponse Service::list_models(const HttpRequest&) const {
                     {"devices", devices},
                     {"networks", networks},
                     {"observes", !model->file.path.empty()},
+                    {"former", former_times(*model)},
                     {"loaded", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(model->loaded))}});
   }
   return document(json{{"models", list}});
