@@ -6,6 +6,7 @@
 #include <perfpred/network.h>
 #include <perfpred/step_file.h>
 #include <perfpred/time_regressor.h>
+#include <perfpred/timeline.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -222,6 +223,33 @@ TEST_F(ServiceTest, RefusesWhatIsNoRequestOfARoute) {
   EXPECT_THAT(error(post("/v1/predict", resnet50, "model=nosuch"), 404), HasSubstr("there are standard, lab"));
   EXPECT_THAT(error(post("/v1/predict", resnet50, "modell=lab")), HasSubstr("?modell is not known"));
   EXPECT_EQ(document(post("/v1/predict", resnet50, "model=l%61b")), document(post("/v1/predict", resnet50)));
+}
+
+TEST_F(ServiceTest, ATraceIsThatOfTheLibrary) {
+  const TimeRegressor model = TimeRegressor::standard();
+  const ModelRequests requests(model, {});
+  const AskedJob job = read_request(requests, parse_request(resnet50));
+  const Json said = document(post("/v1/trace", resnet50));
+  EXPECT_EQ(said, Json::parse(trace_json(timeline(model, job.workload, job.terms.job))));
+  EXPECT_EQ(said["otherData"]["step_sec"], document(post("/v1/predict", resnet50))["step_sec"]);
+  EXPECT_THAT(error(post("/v1/trace", R"({"network": "resnet51"})")), HasSubstr("resnet51"));
+  EXPECT_THAT(error(post("/v1/trace", R"({"step": "/etc/passwd"})")), HasSubstr("a service opens no file"));
+}
+
+TEST_F(ServiceTest, ATraceOfTooManyKernelsHasThePassesAlone) {
+  const Json said = document(post("/v1/trace", R"({"network": "llama3.1_70b", "input": 4096, "batch_size": 64,
+      "accumulate": 16, "precision": "bf16", "device": "H100-SXM5-80GB"})"));
+  std::set<std::string> passes;
+  double end = 0;
+  for (const Json& event : said["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    passes.insert(event["name"]);
+    end = std::max(end, event["ts"].get<double>() + event["dur"].get<double>());
+  }
+  EXPECT_THAT(passes, ::testing::IsSupersetOf({"forward 1", "backward 16", "update"}));
+  EXPECT_LE(passes.size(), 3 * 16 + 1) << "forward, loss and backward of each micro-batch, and the update";
+  EXPECT_NEAR(end, 1e6 * said["otherData"]["step_sec"]["p50"].get<double>(), 1e-6 * end);
+  EXPECT_THAT(said["otherData"]["simplified"].back().get<std::string>(), HasSubstr("too many kernels"));
 }
 
 TEST_F(ServiceTest, LayoutsAndPlansAreThoseOfTheLibrary) {

@@ -4,6 +4,7 @@
 #include <perfpred/answer.h>
 #include <perfpred/error.h>
 #include <perfpred/layouts.h>
+#include <perfpred/timeline.h>
 #include <perfpred/version.h>
 
 #include <fmt/chrono.h>
@@ -50,6 +51,9 @@ constexpr std::string_view json_type = "application/json", csv_type = "text/csv"
 constexpr std::size_t long_body = 32 << 10;
 /// Of partial plans.
 constexpr std::size_t plan_memory = std::size_t{256} << 20U;
+
+/// Of kernels and passes: some megabytes of JSON, and more than a picture can show.
+constexpr std::size_t most_trace_events = 20'000;
 
 /// A request that is refused with a status of its own.
 class Refused : public std::exception {
@@ -210,7 +214,8 @@ Service::Service(ServedModels& models, Metrics& metrics, const ServiceLimits& li
 Service::~Service() = default;
 
 std::span<const Service::Route> Service::routes() {
-  static constexpr std::array<Route, 13> all = {{{"POST", "/v1/predict", false, &Service::predict},
+  static constexpr std::array<Route, 14> all = {{{"POST", "/v1/predict", false, &Service::predict},
+                                                 {"POST", "/v1/trace", true, &Service::trace},
                                                  {"POST", "/v1/layouts", true, &Service::layouts},
                                                  {"POST", "/v1/plan", true, &Service::plan},
                                                  {"POST", "/v1/observe", true, &Service::observe},
@@ -313,6 +318,19 @@ HttpResponse Service::predict(const HttpRequest& request) const {
     body += (body.empty() ? "[" : ",\n") + dumped(one.document);
   }
   return {200, std::string(json_type), (body.empty() ? "[" : body) + "]\n"};
+}
+
+HttpResponse Service::trace(const HttpRequest& request) const {
+  const auto model = model_of(request);
+  const json asked = object_of(request);
+  check_no_paths(asked);
+  const AskedJob job = read_request(model->requests, asked);
+  Timeline drawn = timeline(model->regressor, job.workload, job.terms.job);
+  if (drawn.events.size() > most_trace_events) {
+    std::erase_if(drawn.events, [](const TimelineEvent& event) { return event.lane == Lane::host || event.bytes > 0; });
+    drawn.simplified.emplace_back("there are too many kernels to draw them");
+  }
+  return {200, std::string(json_type), trace_json(drawn) + "\n"};
 }
 
 HttpResponse Service::layouts(const HttpRequest& request) const {

@@ -52,6 +52,7 @@ class Service {
  private:
   [[nodiscard]] HttpResponse routed(const HttpRequest& request) const;
   [[nodiscard]] HttpResponse predict(const HttpRequest& request) const;
+  [[nodiscard]] HttpResponse trace(const HttpRequest& request) const;
   [[nodiscard]] HttpResponse layouts(const HttpRequest& request) const;
   [[nodiscard]] HttpResponse plan(const HttpRequest& request) const;
   [[nodiscard]] HttpResponse observe(const HttpRequest& request) const;
