@@ -54,7 +54,7 @@ class Page:
         assert request.url.startswith((self.url, "data:")), (
             f"asks elsewhere: {request.url}"
         )
-        if request.method == "POST":
+        if request.method == "POST" and not request.url.endswith("v1/trace"):
             self.requests.append(json.loads(request.post_data))
 
     def open(self, link=""):
@@ -104,6 +104,7 @@ def check_first_answer(page):
         "chart-memory",
         "breakdown",
         "conditions",
+        "timeline",
         "request",
     ):
         expect(page.tab.locator(f"#{view}")).to_be_visible()
@@ -207,6 +208,41 @@ def check_one_device_refused(page):
     assert "bf16" in row.inner_text()
     assert "1 of 2 devices answered" in page.text("#status")
     page.shoot("one_refused")
+
+
+def check_timeline(page):
+    """The picture has what the trace has, and the trace can be saved."""
+    page.open("#network=resnet50&batch_size=64&precision=bf16&device=L4")
+    lanes = page.tab.locator("#timeline-picture .lane")
+    assert lanes.evaluate_all("all => all.map((one) => one.dataset.lane)") == [
+        "compute",
+        "host",
+    ]
+    assert lanes.first.locator("rect").count() > 50
+    for name in ("forward", "backward", "update"):
+        assert name in page.text("#timeline .legend")
+    page.tab.locator("#timeline summary").click()
+    assert "forward" in page.text("#timeline table")
+    page.accessible("timeline")
+    with page.tab.expect_download() as saved:
+        page.tab.locator("#save-trace").click()
+    trace = json.loads(pathlib.Path(saved.value.path()).read_text())
+    end = max(one["ts"] + one["dur"] for one in trace["traceEvents"] if "ts" in one)
+    step = trace["otherData"]["step_sec"]["p50"]
+    assert abs(end / 1e6 - step) < 1e-6 * step
+    drawn = page.tab.locator("#timeline-picture").get_attribute("aria-label")
+    assert "compute works" in drawn and "host works" in drawn, drawn
+    page.shoot("timeline")
+    page.open(
+        "#network=llama3.1_8b&input=4096&batch_size=64&precision=bf16&gpus_per_node=8x2"
+        "&parallel=tp=4,pp=4&device=H100-SXM5-80GB"
+    )
+    names = lanes.evaluate_all("all => all.map((one) => one.dataset.lane)")
+    assert {f"stage {i}, compute" for i in range(4)} <= set(names), names
+    assert "stage 0, links tensors" in names, names
+    assert "all stages take as long as the fullest" in page.text("#timeline")
+    page.accessible("timeline of a pipeline")
+    page.shoot("timeline_pipeline")
 
 
 def check_several_devices(page):
@@ -315,6 +351,21 @@ def check_plan(page):
     assert page.tab.locator("#queue-budget").input_value() == "soon"
     # A failed request is an error line of the browser's console, too.
     page.errors = [one for one in page.errors if "400" not in one]
+
+
+def check_types_while_it_is_asked(page):
+    """What is typed while answers come stays as it is typed, and the last of it is what is shown."""
+    page.open("#network=resnet50&batch_size=64&precision=bf16&device=L4")
+    batch = page.tab.get_by_label("batch size", exact=True)
+    batch.click()
+    batch.fill("")
+    for end in range(1, 6):
+        page.tab.keyboard.type("12345"[end - 1])
+        assert batch.input_value() == "12345"[:end]
+    page.settle()
+    assert batch.input_value() == "12345" and "batch_size=12345" in page.link()
+    assert '"batch_size":12345' in page.text("#json")
+    assert page.tab.evaluate("document.activeElement.id") == "field-batch_size"
 
 
 def check_keyboard(page):

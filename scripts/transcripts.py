@@ -8,12 +8,15 @@ A line `NAME`: before a block makes a file of the block. In blocks `console` eac
 folder of the page's own that has `data`, and the lines below it are what it printed; a line `...` stands for lines that
 the page leaves out. What varies stands in blocks `console measured`: there commands must succeed, and are not compared.
 `--write` puts into the page what was printed, with `--measured` also what varies. PERFPRED is this checkout for the
-commands; `perfpred` and a `python` that has the package must be in PATH.
+commands; `perfpred` and a `python` that has the package must be in PATH. A page keeps the numbers of processes that
+it starts in files `*.pid`.
 """
 import argparse
+import contextlib
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -51,6 +54,12 @@ class Transcript:
         self._kind = ""
         self.wrong = []
 
+    def end(self):
+        """Ends what a page has started and not ended: a command that failed may have been the one that ends it."""
+        for file in self._folder.glob("*.pid"):
+            with contextlib.suppress(ProcessLookupError, ValueError):
+                os.kill(int(file.read_text()), signal.SIGTERM)
+
     def _command(self, match):
         command, expected = match.groups()
         done = subprocess.run(["bash", "-c", command], cwd=self._folder, env={**os.environ, "PERFPRED": str(ROOT)},
@@ -84,6 +93,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             transcript = Transcript(pathlib.Path(folder), options.measured)
             text = BLOCK.sub(transcript.block, page.read_text())
+            transcript.end()
         if options.write:
             page.write_text(text)
         wrong += [f"{page}: {line}" for line in transcript.wrong if not options.write or "\nends with" in line]

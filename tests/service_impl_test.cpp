@@ -6,6 +6,7 @@
 #include <perfpred/network.h>
 #include <perfpred/step_file.h>
 #include <perfpred/time_regressor.h>
+#include <perfpred/timeline.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,6 +26,7 @@
 #include "child_process.h"
 #include "refusal.h"
 #include "sample_step.h"
+#include "service/former_models.h"
 #include "service/request_list.h"
 #include "service/service.h"
 #include "temporary_folder.h"
@@ -223,6 +225,33 @@ TEST_F(ServiceTest, RefusesWhatIsNoRequestOfARoute) {
   EXPECT_EQ(document(post("/v1/predict", resnet50, "model=l%61b")), document(post("/v1/predict", resnet50)));
 }
 
+TEST_F(ServiceTest, ATraceIsThatOfTheLibrary) {
+  const TimeRegressor model = TimeRegressor::standard();
+  const ModelRequests requests(model, {});
+  const AskedJob job = read_request(requests, parse_request(resnet50));
+  const Json said = document(post("/v1/trace", resnet50));
+  EXPECT_EQ(said, Json::parse(trace_json(timeline(model, job.workload, job.terms.job))));
+  EXPECT_EQ(said["otherData"]["step_sec"], document(post("/v1/predict", resnet50))["step_sec"]);
+  EXPECT_THAT(error(post("/v1/trace", R"({"network": "resnet51"})")), HasSubstr("resnet51"));
+  EXPECT_THAT(error(post("/v1/trace", R"({"step": "/etc/passwd"})")), HasSubstr("a service opens no file"));
+}
+
+TEST_F(ServiceTest, ATraceOfTooManyKernelsHasThePassesAlone) {
+  const Json said = document(post("/v1/trace", R"({"network": "llama3.1_70b", "input": 4096, "batch_size": 64,
+      "accumulate": 16, "precision": "bf16", "device": "H100-SXM5-80GB"})"));
+  std::set<std::string> passes;
+  double end = 0;
+  for (const Json& event : said["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    passes.insert(event["name"]);
+    end = std::max(end, event["ts"].get<double>() + event["dur"].get<double>());
+  }
+  EXPECT_THAT(passes, ::testing::IsSupersetOf({"forward 1", "backward 16", "update"}));
+  EXPECT_LE(passes.size(), 3 * 16 + 1) << "forward, loss and backward of each micro-batch, and the update";
+  EXPECT_NEAR(end, 1e6 * said["otherData"]["step_sec"]["p50"].get<double>(), 1e-6 * end);
+  EXPECT_THAT(said["otherData"]["simplified"].back().get<std::string>(), HasSubstr("too many kernels"));
+}
+
 TEST_F(ServiceTest, LayoutsAndPlansAreThoseOfTheLibrary) {
   const Json ranked = document(post("/v1/layouts", R"({"id": 1, "network": "gpt2", "input": 512, "batch_size": 32,
       "device": "A100-SXM4-80GB", "precision": "bf16", "gpus": 8, "top": 3})"));
@@ -328,6 +357,147 @@ TEST_F(ServiceTest, ServesAReplacedFileAndKeepsTheLastGoodOne) {
   for (int look = 0; look < 3; ++look) models_.reload_replaced();
   EXPECT_EQ(epoch(), after);
   EXPECT_EQ(said_.size(), 3);
+}
+
+/// A service that is taught, and goes back.
+class RollBack : public ServiceTest {
+ protected:
+  /// Teaches it a run of which it learns; @returns what it says of an epoch then.
+  Json teach(int day) {
+    const double sec = epoch()["p50"].get<double>() * 1.05;
+    EXPECT_EQ(document(observe(finished(sec, "2026-01-0" + std::to_string(day) + "T00:00:00Z")))["observed"], 1);
+    return epoch();
+  }
+  HttpResponse back(const std::string& body = "{}") { return post("/v1/rollback", body, "model=lab"); }
+  Json former() { return document(get("/v1/models"))["models"][1]["former"]; }
+  std::string version(std::size_t place) { return file_ + "." + former().at(place).get<std::string>(); }
+};
+
+TEST_F(RollBack, GoesBackOneVersionAfterTheOther) {
+  EXPECT_EQ(former(), Json::array());
+  const Json first = epoch(), second = teach(1), third = teach(2);
+  const std::string latest = testing::slurp(file_);
+  const Json versions = former();
+  ASSERT_EQ(versions.size(), 2);
+  EXPECT_GT(versions[0], versions[1]);
+  Json said = document(back());
+  EXPECT_EQ(said["to"], versions[0]);
+  EXPECT_EQ(said["former"], Json({versions[1]}));
+  EXPECT_EQ(epoch(), second);
+  EXPECT_EQ(testing::slurp(file_ + ".rolled_back"), latest);
+  said = document(back());
+  EXPECT_EQ(said["to"], versions[1]);
+  EXPECT_EQ(epoch(), first);
+  EXPECT_EQ(testing::slurp(file_), TimeRegressor::standard().text());
+  EXPECT_THAT(error(back(), 409), HasSubstr("no former version"));
+  EXPECT_EQ(teach(1), second) << "what was rolled back may be taught again";
+}
+
+TEST_F(RollBack, GoesBackToATime) {
+  const Json first = epoch();
+  (void)teach(1);
+  (void)teach(2);
+  const Json oldest = former()[1];
+  EXPECT_THAT(error(back(R"({"to": "../lab.json"})"), 409), HasSubstr(oldest.get<std::string>()));
+  EXPECT_THAT(error(back(R"({"time": "now"})")), HasSubstr("\"time\" is not known"));
+  EXPECT_EQ(document(back(Json{{"to", oldest}}.dump()))["former"], Json::array());
+  EXPECT_EQ(epoch(), first);
+  EXPECT_THAT(error(post("/v1/rollback", "{}"), 409), HasSubstr("has no file"));
+}
+
+TEST_F(RollBack, LeavesOutVersionsThatAreNoModels) {
+  const Json first = epoch();
+  (void)teach(1);
+  (void)teach(2);
+  const std::string damaged = former()[0];
+  folder_.write("lab.json." + damaged, testing::slurp(version(0)).substr(0, 5000));
+  EXPECT_THAT(error(back(Json{{"to", damaged}}.dump()), 409), HasSubstr("version " + damaged));
+  (void)document(back());
+  EXPECT_EQ(epoch(), first);
+  EXPECT_THAT(said_, Contains(HasSubstr("version " + damaged + " of model lab is left out: ")));
+}
+
+TEST_F(RollBack, PutsBackWhatIsServedIfTheFileIsDamaged) {
+  const Json taught = teach(1);
+  const std::string good = testing::slurp(file_), half = good.substr(0, good.size() / 2);
+  folder_.write("lab.json", half);
+  models_.reload_replaced();
+  EXPECT_EQ(epoch(), taught);
+  EXPECT_THAT(error(observe(finished(taught["p50"], "2026-01-05T00:00:00Z")), 500), HasSubstr(file_));
+  EXPECT_THAT(
+      [&] {
+        ServedModels({{"lab", file_}}, {}, [](const std::string&) {});
+      },
+      ::testing::ThrowsMessage<ModelError>(HasSubstr("; before it was " + version(0))));
+  EXPECT_EQ(document(back())["to"], Json());
+  EXPECT_EQ(testing::slurp(file_), good);
+  EXPECT_EQ(testing::slurp(file_ + ".rolled_back"), half);
+  std::filesystem::remove(file_);
+  EXPECT_EQ(document(back())["to"], Json());
+  EXPECT_EQ(testing::slurp(file_), good);
+}
+
+TEST_F(RollBack, KeepsWhatAReplacedFileHad) {
+  const Json first = epoch();
+  const std::string taught = [&] {
+    testing::TemporaryFolder folder;
+    TimeRegressor::standard().save(folder.file("lab.json"));
+    ServedModels others({{"lab", folder.file("lab.json")}}, {}, [](const std::string&) {});
+    Metrics metrics;
+    (void)Service(others, metrics, {})
+        .answer({"POST", "/v1/observe", "", "text/csv",
+                 finished(first["p50"].get<double>() * 1.05, "2026-01-01T00:00:00Z")});
+    return testing::slurp(folder.file("lab.json"));
+  }();
+  folder_.write("next.json", taught);
+  std::filesystem::rename(folder_.file("next.json"), file_);
+  models_.reload_replaced();
+  EXPECT_NE(epoch(), first);
+  EXPECT_EQ(document(back())["former"], Json::array());
+  EXPECT_EQ(epoch(), first);
+}
+
+TEST_F(RollBack, AFullDiskLeavesTheFile) {
+  (void)teach(1);
+  const std::string before = testing::slurp(file_);
+  const int code = testing::exit_code_of([&] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit small{1000, 1000};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+    return back().status == 500 ? 0 : 1;
+  });
+  EXPECT_EQ(code, 0);
+  EXPECT_EQ(testing::slurp(file_), before);
+  EXPECT_EQ(former().size(), 1);
+  EXPECT_EQ(folder_.entries(), 2) << "a part of a file is left";
+}
+
+/// Against the rule in words: the ten newest, and the last one of each of the ten newest days.
+TEST(FormerModels, KeepTheNewestAndTheLastOfEachDay) {
+  const testing::TemporaryFolder folder;
+  std::vector<std::string> all;
+  for (int day = 10; day < 30; ++day) {
+    for (const char* hour : {"03", "12", "21"})
+      all.push_back("lab.json.202601" + std::to_string(day) + "T" + hour + "0000.000Z");
+  }
+  for (const std::string& name : all) folder.write(name, name);
+  folder.write("lab.json.20260101T000000.000", "another's");
+  folder.write("lab.json.rolled_back", "another's");
+  const FormerModels former(folder.file("lab.json"));
+  former.keep("of today");
+  std::set<std::string> expected(all.end() - 9, all.end());  // and that of today
+  for (int day = 21; day < 30; ++day) expected.insert("lab.json.202601" + std::to_string(day) + "T210000.000Z");
+  std::vector<std::string> times = former.times();
+  EXPECT_EQ(testing::slurp(former.file(times.front())), "of today");
+  std::set<std::string> kept;
+  for (auto time = times.begin() + 1; time != times.end(); ++time) kept.insert("lab.json." + *time);
+  EXPECT_EQ(kept, expected);
+  EXPECT_EQ(folder.entries(), expected.size() + 3);
+  former.keep("of today");
+  EXPECT_EQ(former.times(), times) << "the newest has it";
+  folder.write("lab.json.29990101T000000.000Z", "the clock was wrong");
+  former.keep("later");
+  EXPECT_EQ(former.times().front(), "29990101T000000.001Z");
 }
 
 /// While one thread swaps two models and another observes, every answer is that of a whole model.

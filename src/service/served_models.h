@@ -32,16 +32,18 @@ struct ModelFile {
 
 /// A model as it was when it was read. Never changes.
 struct ServedModel {
-  ServedModel(ModelFile of, TimeRegressor read, std::time_t when)
-      : file(std::move(of)), regressor(std::move(read)), requests(regressor, {}), loaded(when) {}
+  ServedModel(ModelFile of, std::string had, TimeRegressor read, std::time_t when)
+      : file(std::move(of)), text(std::move(had)), regressor(std::move(read)), requests(regressor, {}), loaded(when) {}
 
   ModelFile file;
+  std::string text;  ///< of the file; empty for the standard model
   TimeRegressor regressor;
   ModelRequests requests;
   std::time_t loaded;
 };
 
 /// Models by name, each read again once its file was replaced. Any thread may ask meanwhile, and keeps what it got.
+/// What a model was before another one took its place is kept beside its file (FormerModels).
 class ServedModels {
  public:
   using Say = std::function<void(const std::string& line)>;
@@ -70,6 +72,15 @@ class ServedModels {
   /// @returns the rejected runs. @throws as observe_in_file(), and nothing has changed
   std::vector<RejectedRun> observe(std::string_view name, std::span<const Run> runs);
 
+  /// Puts an earlier version in the place of a model's file, and serves it: the one that is served, if the file has
+  /// another text (a damaged one, say); else the newest that is a model. The file that was there stays as
+  /// `NAME.rolled_back`; the version and those after it are former ones no more.
+  /// @param name  of a model that has a file
+  /// @param time  of FormerModels::times(): that version; empty: as above
+  /// @returns its time; empty if it is the one that was served
+  /// @throws InputError if there is no such version; Error if the disk refuses, and the file is as it was
+  std::string roll_back(std::string_view name, std::string_view time);
+
  private:
   /// What tells a file from the one that replaces it: device, inode, size, time of change. Empty: there is none.
   using Stamp = std::optional<std::tuple<std::uint64_t, std::uint64_t, std::int64_t, std::int64_t, std::int64_t>>;
@@ -83,7 +94,11 @@ class ServedModels {
 
   [[nodiscard]] static Stamp stamp_of(const std::string& path);
   [[nodiscard]] std::shared_ptr<const ServedModel> read(const ModelFile& file) const;
-  void reload(Slot& slot);  // holds slot.replacing
+  [[nodiscard]] Slot& slot_with_file(std::string_view name) const;
+  [[nodiscard]] std::string good_version(const Slot& slot, std::string_view time) const;
+  // The caller holds slot.replacing.
+  void reload(Slot& slot, bool keeps_former);
+  void keep_former(const ServedModel& former) const;
 
   DeviceCatalogue devices_;
   Say say_;

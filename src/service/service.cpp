@@ -4,6 +4,7 @@
 #include <perfpred/answer.h>
 #include <perfpred/error.h>
 #include <perfpred/layouts.h>
+#include <perfpred/timeline.h>
 #include <perfpred/version.h>
 
 #include <fmt/chrono.h>
@@ -25,6 +26,7 @@
 #include "model/refusal.h"
 #include "runs/run_row.h"
 #include "service/embedded_files.h"
+#include "service/former_models.h"
 #include "service/request_list.h"
 #include "statistics/estimate.h"
 #include "text/csv.h"
@@ -49,6 +51,9 @@ constexpr std::string_view json_type = "application/json", csv_type = "text/csv"
 constexpr std::size_t long_body = 32 << 10;
 /// Of partial plans.
 constexpr std::size_t plan_memory = std::size_t{256} << 20U;
+
+/// Of kernels and passes: some megabytes of JSON, and more than a picture can show.
+constexpr std::size_t most_trace_events = 20'000;
 
 /// A request that is refused with a status of its own.
 class Refused : public std::exception {
@@ -177,6 +182,11 @@ auto within_limits(const Call& call) {
   }
 }
 
+/// Of the versions that a roll-back could go to.
+json former_times(const ServedModel& model) {
+  return model.file.path.empty() ? json::array() : json(FormerModels(model.file.path).times());
+}
+
 /// Allowed methods of a path, joined by commas; empty if there is no such path.
 std::string methods_of(std::string_view path) {
   std::string methods;
@@ -204,10 +214,12 @@ Service::Service(ServedModels& models, Metrics& metrics, const ServiceLimits& li
 Service::~Service() = default;
 
 std::span<const Service::Route> Service::routes() {
-  static constexpr std::array<Route, 12> all = {{{"POST", "/v1/predict", false, &Service::predict},
+  static constexpr std::array<Route, 14> all = {{{"POST", "/v1/predict", false, &Service::predict},
+                                                 {"POST", "/v1/trace", true, &Service::trace},
                                                  {"POST", "/v1/layouts", true, &Service::layouts},
                                                  {"POST", "/v1/plan", true, &Service::plan},
                                                  {"POST", "/v1/observe", true, &Service::observe},
+                                                 {"POST", "/v1/rollback", true, &Service::roll_back},
                                                  {"GET", "/v1/models", false, &Service::list_models},
                                                  {"GET", "/v1/devices", false, &Service::list_devices},
                                                  {"GET", "/v1/networks", false, &Service::list_networks},
@@ -259,6 +271,13 @@ HttpResponse Service::routed(const HttpRequest& request) const {
   return (this->*route->answer)(request);
 }
 
+std::shared_ptr<const ServedModel> Service::model_with_file(const HttpRequest& request) const {
+  auto model = model_of(request);
+  if (model->file.path.empty())
+    refuse(409, fmt::format("model {} has no file that could keep what it observes", model->file.name));
+  return model;
+}
+
 std::shared_ptr<const ServedModel> Service::model_of(const HttpRequest& request) const {
   const std::string name = query_value(request.query, "model");
   if (auto model = models_.find(name)) return model;
@@ -299,6 +318,19 @@ HttpResponse Service::predict(const HttpRequest& request) const {
     body += (body.empty() ? "[" : ",\n") + dumped(one.document);
   }
   return {200, std::string(json_type), (body.empty() ? "[" : body) + "]\n"};
+}
+
+HttpResponse Service::trace(const HttpRequest& request) const {
+  const auto model = model_of(request);
+  const json asked = object_of(request);
+  check_no_paths(asked);
+  const AskedJob job = read_request(model->requests, asked);
+  Timeline drawn = timeline(model->regressor, job.workload, job.terms.job);
+  if (drawn.events.size() > most_trace_events) {
+    std::erase_if(drawn.events, [](const TimelineEvent& event) { return event.lane == Lane::host || event.bytes > 0; });
+    drawn.simplified.emplace_back("there are too many kernels to draw them");
+  }
+  return {200, std::string(json_type), trace_json(drawn) + "\n"};
 }
 
 HttpResponse Service::layouts(const HttpRequest& request) const {
@@ -342,14 +374,33 @@ HttpResponse Service::plan(const HttpRequest& request) const {
 }
 
 HttpResponse Service::observe(const HttpRequest& request) const {
-  const auto model = model_of(request);
-  if (model->file.path.empty())
-    refuse(409, fmt::format("model {} has no file that could keep what it observes", model->file.name));
+  const auto model = model_with_file(request);
   const TableSource table = table_of(request);
   const std::vector<Run> runs = read_runs_text(table.name, *table.text);
   if (runs.empty()) throw InputError("rows: holds no run");
-  const std::vector<RejectedRun> set_aside = learn(*model, runs);
-  return document(json{{"observed", runs.size() - set_aside.size()}, {"set_aside", to_json(set_aside)}});
+  try {
+    const std::vector<RejectedRun> set_aside = learn(*model, runs);
+    return document(json{{"observed", runs.size() - set_aside.size()}, {"set_aside", to_json(set_aside)}});
+  } catch (const ModelError& error) {  // the file is damaged, and the request is not
+    refuse(500, error.what());
+  }
+}
+
+HttpResponse Service::roll_back(const HttpRequest& request) const {
+  const auto model = model_with_file(request);
+  const json options = object_of(request);
+  std::string time;
+  for (const auto& [name, value] : options.items()) {
+    if (name != "to" || !value.is_string())
+      throw InputError(fmt::format("\"{}\" is not known; there is to, the time of a former version", shown(name)));
+    time = value.get<std::string>();
+  }
+  try {
+    time = models_.roll_back(model->file.name, time);
+  } catch (const InputError& error) {
+    refuse(409, error.what());
+  }
+  return document(json{{"to", time.empty() ? json() : json(time)}, {"former", former_times(*model)}});
 }
 
 std::vector<RejectedRun> Service::learn(const ServedModel& model, std::span<const Run> runs) const {
@@ -391,6 +442,7 @@ HttpResponse Service::list_models(const HttpRequest&) const {
                     {"devices", devices},
                     {"networks", networks},
                     {"observes", !model->file.path.empty()},
+                    {"former", former_times(*model)},
                     {"loaded", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(model->loaded))}});
   }
   return document(json{{"models", list}});

@@ -52,9 +52,11 @@ class Service {
  private:
   [[nodiscard]] HttpResponse routed(const HttpRequest& request) const;
   [[nodiscard]] HttpResponse predict(const HttpRequest& request) const;
+  [[nodiscard]] HttpResponse trace(const HttpRequest& request) const;
   [[nodiscard]] HttpResponse layouts(const HttpRequest& request) const;
   [[nodiscard]] HttpResponse plan(const HttpRequest& request) const;
   [[nodiscard]] HttpResponse observe(const HttpRequest& request) const;
+  [[nodiscard]] HttpResponse roll_back(const HttpRequest& request) const;
   [[nodiscard]] HttpResponse list_models(const HttpRequest& request) const;
   [[nodiscard]] HttpResponse list_devices(const HttpRequest& request) const;
   [[nodiscard]] HttpResponse list_networks(const HttpRequest& request) const;
@@ -65,6 +67,7 @@ class Service {
   [[nodiscard]] HttpResponse page(const HttpRequest& request) const;
 
   [[nodiscard]] std::shared_ptr<const ServedModel> model_of(const HttpRequest& request) const;
+  [[nodiscard]] std::shared_ptr<const ServedModel> model_with_file(const HttpRequest& request) const;
   void count_outside(const ServedModel& before, std::span<const Run> runs,
                      const std::vector<RejectedRun>& set_aside) const;
 

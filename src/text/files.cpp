@@ -85,6 +85,18 @@ bool may_be_written(const std::string& path, const struct stat& status) {
   return false;
 }
 
+/// Waits until the disk has the names in a file's folder, where its file system can say so.
+void synchronise_folder(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;  // it may be written and not be read
+  const bool failed = ::fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP;
+  const int error = errno;
+  ::close(fd);
+  errno = error;
+  if (failed) fail(folder);
+}
+
 /// The number of an open file that the system has a name for, or -1. Opening the name anew would write from the start
 /// of the file behind it.
 int descriptor_named(std::string_view path) {
@@ -174,6 +186,7 @@ void AtomicFile::commit() {
   if (!temporary_.empty()) {
     synchronise(fd_, path_);
     if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail(path_);
+    synchronise_folder(target_);
   }
   const int fd = std::exchange(fd_, -1);
   if (::close(fd) != 0) fail(path_);

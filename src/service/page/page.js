@@ -10,9 +10,11 @@ async function get(path) {
   return response.json();
 }
 
+const postTo = (path, asked) => fetch(path + (job.model ? "?model=" + encodeURIComponent(job.model) : ""),
+  { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(asked) });
+
 async function post(list) {
-  const response = await fetch("v1/predict" + (job.model ? "?model=" + encodeURIComponent(job.model) : ""),
-    { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(list) });
+  const response = await postTo("v1/predict", list);
   const said = await response.json();
   if (!response.ok) throw new Error(said.error);
   return said;
@@ -91,12 +93,12 @@ function show(answers, batches) {
   });
   views.replaceChildren(...[...details, table, ...deviceCharts(answers),
     ...batchCards(batches, (batch) => apply("batch_size=" + batch)),
-    ...(isGood(chosen) ? [breakdownCard(chosen), conditionsCard(chosen, say)] : []), requestCard(request(device))].filter(Boolean));
+    ...(isGood(chosen) ? [breakdownCard(chosen), conditionsCard(chosen, say), timelineCard(lastTrace)] : []), requestCard(request(device))].filter(Boolean));
   for (const one of views.querySelectorAll("details")) one.open = open.has(one.closest("section").id);
   if (place !== null && place >= 0) [...views.querySelectorAll("button, input, pre, [tabindex]")][place]?.focus();
 }
 
-let lastBatches = [];
+let lastBatches = [], lastTrace = null;
 
 async function answerOnce() {
   history.replaceState(null, "", link());
@@ -114,6 +116,9 @@ async function answerOnce() {
   const device = job.devices[job.chosen];
   const said = sizes.length > 0 ? await post(sizes.map((batch) => request(device, { batch_size: batch, fit_advice: 0 }))) : [];
   lastBatches = said.map((answer, i) => ({ batch: sizes[i], answer }));
+  if (!isChanged) show(answers, lastBatches);
+  if (isChanged || !isGood(answers[job.chosen])) return;
+  lastTrace = await (await postTo("v1/trace", request(device))).json();
   if (!isChanged) show(answers, lastBatches);
 }
 

@@ -18,10 +18,13 @@ function ganttChart(plan) {
   }),
   plan.items.map((run) => {
     const from = x(run.start_sec), long = x(run.end_sec) - from, y = top + run.device_index * line + 5, name = runName(run, plan);
-    const letters = Math.floor((long - 8) / 7);
+    // What does not fit into a short run stands behind it, if nothing else does.
+    const next = plan.items.filter((other) => other.device_index === run.device_index && other.start_sec > run.start_sec).map((other) => x(other.start_sec));
+    const behind = Math.floor((Math.min(width, x(budgetOf(plan.devices[run.device_index])), ...next) - x(run.end_sec) - 8) / 7);
+    const letters = Math.floor((long - 8) / 7), isBehind = letters < name.length && behind > letters, room = isBehind ? behind : letters;
     return svg("g", { class: "run" }, svg("title", {}, `${name}: ${seconds(run.start_sec)} to ${seconds(run.end_sec)}`),
       svg("rect", { x: from, y, width: Math.max(1.5, long - 1), height: line - 10, rx: 3, fill: "var(--accent)" }),
-      letters < 3 ? null : svg("text", { class: "on-run", x: from + 4, y: y + line / 2 - 1 }, name.length > letters ? name.slice(0, letters - 1) + "…" : name));
+      room < 3 ? null : svg("text", { class: isBehind ? null : "on-run", x: (isBehind ? x(run.end_sec) : from) + 4, y: y + line / 2 - 1 }, name.length > room ? name.slice(0, room - 1) + "…" : name));
   }));
 }
 
@@ -53,8 +56,7 @@ async function askPlan() {
   const asked = { rows: job.queue.rows.trim() + "\n", devices: job.devices.map((device) => device.name), budget_sec: asValue(job.queue.budget.trim()) };
   if (job.devices.every((device) => device.price.trim() !== "")) asked.prices = prices;
   try {
-    const response = await fetch("v1/plan" + (job.model ? "?model=" + encodeURIComponent(job.model) : ""),
-      { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(asked) });
+    const response = await postTo("v1/plan", asked);
     const said = await response.json();
     if (!response.ok) throw new Error(said.error);
     result.replaceChildren(...planResult(said).filter(Boolean));
