@@ -155,7 +155,6 @@ struct CollectRequest {
 
   /// The same command line, as an array of tasks.
   [[nodiscard]] std::string script(int argc, char** argv) const {
-    constexpr std::int64_t most = 1000;  // MaxArraySize of slurm.conf is 1001 if nobody says otherwise
     const std::filesystem::path programs = std::filesystem::canonical("/proc/self/exe").parent_path();
     const std::vector<std::string> words(argv + 1, argv + argc);
     SweepScript sweep;
@@ -164,7 +163,7 @@ struct CollectRequest {
     sweep.aggregate = (programs / "perfpred-aggregate").string();
     sweep.runs_csv = options.runs_csv;
     sweep.configurations = count_different(workloads());
-    sweep.shards = shards.value_or(std::min(sweep.configurations, most));
+    sweep.shards = tasks_of(sweep.configurations, shards);
     sweep.at_once = at_once;
     return text_of(sweep);
   }

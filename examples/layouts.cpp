@@ -29,7 +29,7 @@ int layouts_command(int argc, char** argv) {
   asked.add_to(program, {"parallel", "gpus_per_node", "accumulate", "checkpoint"});
   program.get_option("--batch-size")->description("sequences of an update, over all devices");
   program.add_option("--gpus", search.gpus, "devices, eight on a node")->required();
-  program.add_option("--top", search.top, "layouts that are shown")->capture_default_str()->check(CLI::PositiveNumber);
+  program.add_option("--top", search.top, "layouts that are shown")->capture_default_str()->check(positive());
   program.add_option("--by", by, "time, price or memory")->capture_default_str();
   program.add_option("--model", model_file, "model file; default: the standard model");
   program.add_option("--prices", price_file, "table of prices: device, price_per_hour, currency");

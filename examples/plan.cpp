@@ -5,12 +5,15 @@
 #include <perfpred/cbc/enable_cbc.h>
 #endif
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "device_file.h"
@@ -56,6 +59,15 @@ std::string rounded_up(double number) {
     std::snprintf(text, sizeof text, "%.10g", shown);
     if (std::strtod(text, nullptr) >= number) return text;
   }
+}
+
+/// Fields that the planned runs rest on and that nobody stated.
+void print_assumed(const RunPlan& plan, const PlanTerms& terms) {
+  std::set<std::string> assumed;
+  for (const PlannedRun& run : plan.runs) {
+    for (const auto& [field, value] : terms.assumed(run)) assumed.insert(fmt::format("{} {}", option_of(field), value));
+  }
+  if (!assumed.empty()) fmt::print("assumed {}\n", fmt::join(assumed, ", "));
 }
 
 /// How many runs have a predicted time outside the model's domain.
@@ -111,14 +123,13 @@ void print_left_out(const RunPlan& plan, std::FILE* to) {
   }
 }
 
-/// Of all devices together.
+/// What runs may take of all devices together: a budget counts from the begin of the plan, also while its device is not
+/// free.
 std::string budget_text(const PlanTerms& terms) {
-  const std::size_t n = terms.request.devices.size();
-  if (const auto same = terms.budget_sec()) return (n > 1 ? fmt::format("{} x ", n) : "") + std::to_string(*same);
-  std::string text;
-  for (const PlanDevice& device : terms.request.devices)
-    text += (text.empty() ? "" : "+") + std::to_string(device.budget_sec);
-  return text;
+  const std::vector<std::int64_t> free = terms.free_sec();
+  if (std::ranges::count(free, free.front()) == std::ssize(free))
+    return (free.size() > 1 ? fmt::format("{} x ", free.size()) : "") + std::to_string(free.front());
+  return fmt::format("{}", fmt::join(free, "+"));
 }
 
 /// When the last run ends, where that is not the sum of all costs.
@@ -142,6 +153,7 @@ void print_text(const RunPlan& plan, const PlanTerms& terms) {
                terms.is_cheapest(plan) ? " (no such plan is cheaper)" : "");
   }
   print_rows(plan.runs, plan, true);
+  print_assumed(plan, terms);
   print_out_of_domain(plan.runs);
   print_left_out(plan, stdout);
   if (!plan.missed.empty()) {

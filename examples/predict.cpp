@@ -64,10 +64,10 @@ struct PredictOptions {
         ->check(number_where("above 0 and below 1", [](double q) { return q > 0 && q < 1; }))
         ->allow_extra_args(false);
     program.add_option("--max-steps", terms.max_steps, "updates of the job, in place of --epochs")
-        ->check(CLI::PositiveNumber)
+        ->check(positive())
         ->excludes(program.get_option("--epochs"));
     program.add_option("--train-tokens", terms.train_tokens, "tokens an epoch, in place of --train-images")
-        ->check(CLI::PositiveNumber);
+        ->check(positive());
     program.add_option("--lengths", lengths, "of texts: a file with one a line, or mean=600,p95=1800,max=4096");
     program.add_flag("--group-by-length", terms.group_by_length, "texts of alike lengths come together in a batch")
         ->needs(program.get_option("--lengths"));

@@ -128,13 +128,13 @@ struct ServeOptions {
   void add_limits(Program& program) {
     program.add_option("--max-connections", limits.connections, "Open at once; further ones get 503")
         ->capture_default_str()
-        ->check(CLI::PositiveNumber);
+        ->check(positive());
     program.add_option("--max-body", limits.body, "Of a request, bytes or as 16MiB; larger ones get 413")
         ->capture_default_str()
         ->transform(CLI::AsSizeValue(true));
     program.add_option("--max-list", service_limits.requests, "Requests in one list")
         ->capture_default_str()
-        ->check(CLI::PositiveNumber);
+        ->check(positive());
     program.add_option("--answer-sec", service_limits.answer_sec, "For a list, a plan or layouts")
         ->capture_default_str()
         ->check(positive());

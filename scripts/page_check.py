@@ -336,6 +336,7 @@ def check_plan(page):
     expect(page.tab.locator("#gantt .run")).to_have_count(3)
     assert "3 of 3 runs, value 6 (no plan is worth more)" in page.text("#plan-said")
     assert "none of this value ends sooner" in page.text("#plan-said")
+    assert "samples an epoch 1281167" in page.text("#plan-assumed")
     late = page.tab.locator("#plan-table tr", has_text="late").inner_text()
     assert "2 h" in late or "120 min" in late, late
     sent = page.requests[-1]

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -482,6 +483,15 @@ TEST(PlanChart, HasABarForEachRunOnTheLineOfItsDevice) {
   EXPECT_EQ(chart.series[1].points[1].y, 4);
   EXPECT_THAT(draw(chart, folder.file("plan"), {.formats = {"svg"}}), ElementsAre(folder.file("plan.svg")));
   EXPECT_THAT(testing::slurp(folder.file("plan.svg")), HasSubstr("night"));
+  nlohmann::json plan = nlohmann::json::parse(testing::slurp(path));
+  plan["free_from_sec"] = {0, 1800};
+  const Chart later = plan_chart(folder.write("later.json", plan.dump()));
+  ASSERT_EQ(later.series.size(), 3U);
+  EXPECT_EQ(later.series[2].label, "device not free");
+  ASSERT_EQ(later.series[2].points.size(), 1U);
+  EXPECT_EQ(later.series[2].points[0].x, 1);
+  EXPECT_EQ(later.series[2].points[0].low, 0);
+  EXPECT_EQ(later.series[2].points[0].high, 0.5);
   const std::string other = folder.write("other.json", "{\"items\": [{}]}");
   EXPECT_THAT(testing::refusal([&] { (void)plan_chart(other); }), HasSubstr("is not the JSON of a plan"));
 }

@@ -164,6 +164,15 @@ TEST_F(SweepScriptTest, SubmitsAnArrayAndATableThatWaitsForIt) {
 }
 
 /// Both jobs, run by a stand-in of srun and of the programs, name the same files.
+TEST(SweepTasks, AreNoMoreThanConfigurationsAndThanSlurmTakes) {
+  EXPECT_EQ(tasks_of(40, {}), 40);
+  EXPECT_EQ(tasks_of(5000, {}), 1000);
+  EXPECT_EQ(tasks_of(5000, 20), 20);
+  EXPECT_THAT(testing::refusal([] { (void)tasks_of(4, 100); }),
+              HasSubstr("--shards 100: the sweep has 4 configurations"));
+  EXPECT_THAT(testing::refusal([] { (void)tasks_of(5000, 1001); }), HasSubstr("at most 1000 tasks"));
+}
+
 TEST_F(SweepScriptTest, ItsTableReadsTheFilesThatItsTasksWrite) {
   SweepScript sweep = sample();
   sweep.command.front() = stand_in("collect", "printf '%s ' \"$@\"; echo\n");

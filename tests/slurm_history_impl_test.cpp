@@ -202,6 +202,19 @@ TEST(Sacct, WrongTextsAreNamedByTheirLine) {
   EXPECT_EQ(slurm_report(history).left_out.at("no_forecast"), 2U);
 }
 
+/// `sacct -D` has a row for each time that a job was started, and joined histories have a job twice.
+TEST(Sacct, OfAJobThatIsThereTwiceTheLastRowCounts) {
+  const std::string comment = admin_comment(sample());
+  const SlurmHistory history =
+      read_sacct("h", header + "1|NODE_FAIL|50|100|e|" + comment + "\n2|COMPLETED|4000|100|e|" + comment +
+                          "\n1|COMPLETED|4100|100|e|" + comment + "\n2|COMPLETED|4000|100|e|" + comment + "\n");
+  ASSERT_THAT(history.jobs, SizeIs(2));
+  EXPECT_EQ(history.jobs[0].state, "COMPLETED");
+  EXPECT_EQ(history.jobs[0].elapsed_sec, 4100);
+  EXPECT_EQ(slurm_report(history).completed, 2U);
+  EXPECT_EQ(runs_of(history).rows, 2U);
+}
+
 /// An epoch's share of a job: without start-up and evaluations.
 TEST(SlurmRuns, AreWhatObserveReads) {
   const std::string comment = admin_comment(sample(3600));  // of 90 epochs, 360 s beside them

@@ -6,9 +6,11 @@
 #include <perfpred/answer.h>
 #include <perfpred/error.h>
 #include <perfpred/time_regressor.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -16,8 +18,10 @@
 #include <regex>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "child_process.h"
 #include "cli/spawn.h"
 #include "refusal.h"
 #include "service/slurm_table.h"
@@ -145,6 +149,8 @@ TEST_F(SlurmTableTest, CommentsThatAreNoWorkloadAreRefusedInOneLine) {
       {"network=resnet50;batch_size=64;device=L4;epochs=nan", "epochs \"nan\" is not"},
       {"network=resnet50;batch_size=64;device=NoSuch;epochs=1", "NoSuch"},
       {"network=resnet50;batch_size=64;device=L4;epochs=1;colour=red", "colour"},
+      {"network=resnet50;batch_size=64;device=L4;epochs=1;colour=red", "epochs, max_steps, startup_sec, evaluation"},
+      {"network=resnet50;batch_size=64;device=L4;epochs=1e300", "longer than a time limit can be"},
       {"config=/etc/shadow;batch_size=64;device=L4;epochs=1", "opens no file"},
       {"step=/etc/shadow;device=L4;epochs=1", "opens no file"},
       {"network=step:0123456789ab;batch_size=64;device=L4;epochs=1", "step:0123456789ab"},
@@ -201,6 +207,38 @@ TEST_F(SlurmTableTest, ARestartedServiceKnowsWhatTheFormerOneDid) {
   const std::vector<std::string> after = lines_of(text());
   ASSERT_EQ(after.size(), 3U);
   EXPECT_EQ(std::vector(before.begin() + 1, before.end()), std::vector(after.begin() + 1, after.end()));
+}
+
+/// The first service is killed before, or ends when the disk is full: the second one answers.
+TEST_F(SlurmTableTest, ARequestStaysUntilTheTableHasItsAnswer) {
+  SlurmTable kept = table();
+  ask("gpu " + resnet50 + "\n");
+  const int code = testing::exit_code_of([&] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit small{10, 10};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+    kept.refresh(now);
+    return said_.size() == 1 ? 0 : 1;
+  });
+  EXPECT_EQ(code, 0);
+  EXPECT_EQ(testing::slurp(options_.file + ".requests"), "gpu " + resnet50 + "\n");
+  SlurmTable next = table();
+  next.refresh(now);
+  EXPECT_THAT(text(), HasSubstr("gpu " + resnet50 + "\tok\t"));
+  EXPECT_EQ(testing::slurp(options_.file + ".requests"), "");
+}
+
+/// The plugin appends while the service answers.
+TEST_F(SlurmTableTest, NoneOfManyRequestsIsLost) {
+  SlurmTable kept = table();
+  std::thread asks([&] {
+    for (int i = 0; i < 300; ++i) ask("gpu bad=" + std::to_string(i) + "\n");
+  });
+  for (int i = 0; i < 50; ++i) kept.refresh(now + i);
+  asks.join();
+  kept.refresh(now + 50);
+  EXPECT_THAT(text(), HasSubstr("rows=300 "));
+  EXPECT_EQ(testing::slurp(options_.file + ".requests"), "");
 }
 
 TEST_F(SlurmTableTest, AnswersAnewWhatAnotherModelAnswered) {

@@ -407,7 +407,7 @@ class Plan:
 
     def to_frame(self) -> Any:
         """The planned runs as a DataFrame of pandas: network, precision, other fields that candidates differ in, then the
-        keys of an item."""
+        keys of an item, without what was assumed."""
         rows = []
         for item in self.items:
             fields = _fields_of(item["key"])
@@ -416,7 +416,11 @@ class Plan:
                 for name, value in item["fields"].items()
                 if name not in item
             }
-            plain = {name: value for name, value in item.items() if name != "fields"}
+            plain = {
+                name: value
+                for name, value in item.items()
+                if name not in ("fields", "assumed")
+            }
             rows.append(
                 {
                     "network": fields["network"],

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "answer/advice.h"
+#include "answer/assumed.h"
 #include "answer/text_job.h"
 #include "model/job_forecast.h"
 #include "network/zoo/zoo.h"
@@ -28,25 +29,6 @@ std::string key_without(const Workload& workload, const std::vector<std::string>
     key.erase(begin, key.find(';', begin) - begin);
   }
   return key;
-}
-
-/// Of the fields that nobody stated those that the answer rests on.
-std::vector<std::string> assumed_fields(const Workload& workload, const std::vector<std::string>& unstated,
-                                        Provenance provenance) {
-  const bool has_length = workload.input.size() == 1 && !decides(workload.network, "input");
-  const bool has_usual_epoch = workload.knows_epoch() && !workload.train_images.is_stated();
-  std::vector<std::string> assumed;
-  for (const std::string& field : unstated) {
-    const bool rests_on_it = field == "input"     ? has_length
-                             : field == "padding" ? takes_lengths(workload) && provenance != Provenance::runs
-                                                  : field == "train_images" && has_usual_epoch;
-    if (rests_on_it) assumed.push_back(field);
-  }
-  if (workload.parallel != ParallelLayout() && workload.gpus_per_node.nodes.empty())
-    assumed.emplace_back("gpus_per_node");
-  if (is_on_one_device(workload)) return assumed;
-  if (workload.cluster.empty()) assumed.emplace_back("cluster");
-  return assumed;
 }
 
 /// The fields that say how many samples an epoch has.
@@ -106,9 +88,31 @@ Workload with_samples(const AnswerTerms& terms, Workload workload, const Program
 
 }  // namespace
 
-std::string Answer::assumed_value(std::string_view field) const {
+std::vector<std::string> assumed_fields(const Workload& workload, const std::vector<std::string>& unstated,
+                                        Provenance provenance) {
+  const bool has_length = workload.input.size() == 1 && !decides(workload.network, "input");
+  const bool has_usual_epoch = workload.knows_epoch() && !workload.train_images.is_stated();
+  std::vector<std::string> assumed;
+  for (const std::string& field : unstated) {
+    const bool rests_on_it = field == "input"     ? has_length
+                             : field == "padding" ? takes_lengths(workload) && provenance != Provenance::runs
+                                                  : field == "train_images" && has_usual_epoch;
+    if (rests_on_it) assumed.push_back(field);
+  }
+  if (workload.parallel != ParallelLayout() && workload.gpus_per_node.nodes.empty())
+    assumed.emplace_back("gpus_per_node");
+  if (is_on_one_device(workload)) return assumed;
+  if (workload.cluster.empty()) assumed.emplace_back("cluster");
+  return assumed;
+}
+
+std::string assumed_value(const Workload& workload, std::string_view field) {
   if (field == "gpus_per_node") return world_of(workload).placement.text();
-  if (field != "cluster" || !forecast.scaling) return field_text(workload, field);
+  return field == "cluster" ? "links of its usual node" : field_text(workload, field);
+}
+
+std::string Answer::assumed_value(std::string_view field) const {
+  if (field != "cluster" || !forecast.scaling) return perfpred::assumed_value(workload, field);
   return fmt::format("links of its usual node, {:g} GB/s within and {:g} between nodes", forecast.scaling->intra_gb_s,
                      forecast.scaling->inter_gb_s);
 }

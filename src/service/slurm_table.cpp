@@ -77,14 +77,27 @@ void make_file(const std::string& path, mode_t mode) {
   ::close(fd);
 }
 
-/// Reads a file and empties it. What is appended in between is lost, and asked for again.
-std::string taken(const std::string& path) {
+/// What a file has behind its first bytes, up to the end of its last whole line.
+std::string lines_behind(const std::string& path, std::size_t begin) {
+  try {
+    const RegularFile file(path, O_RDONLY);
+    if (file.size() <= begin) return {};
+    const std::string text = file.text(most_request_bytes);
+    const std::size_t end = text.rfind('\n');
+    return end == std::string::npos || end < begin ? std::string() : text.substr(begin, end + 1 - begin);
+  } catch (const InputError& error) {
+    throw Error(fmt::format("{}: {}", path, error.what()));
+  }
+}
+
+/// Empties a file of which so much is read, if nothing was appended meanwhile, or if it is too long to be read.
+/// @returns whether it is empty
+bool empty_if_read(const std::string& path, std::size_t read) {
   try {
     RegularFile file(path, O_RDWR);
-    if (file.size() == 0) return {};
-    std::string text = file.text(most_request_bytes);
+    if (file.size() > read && file.size() < most_request_bytes) return false;
     file.clear();
-    return text;
+    return true;
   } catch (const InputError& error) {
     throw Error(fmt::format("{}: {}", path, error.what()));
   }
@@ -155,9 +168,15 @@ bool SlurmTable::add(std::string_view request) {
 
 bool SlurmTable::take_requests() {
   bool any = false;
-  const std::string text = taken(requests_file_);
+  const std::string text = lines_behind(requests_file_, taken_);
   for_each_line(text, [&](std::string_view line) { any = add(line) || any; });
+  taken_ += text.size();
   return any;
+}
+
+void SlurmTable::forget_requests() {
+  const auto waits = [](const auto& row) { return row.second.text.empty(); };
+  if (taken_ > 0 && std::ranges::none_of(rows_, waits) && empty_if_read(requests_file_, taken_)) taken_ = 0;
 }
 
 bool SlurmTable::answer_rows() {
@@ -193,10 +212,12 @@ void SlurmTable::refresh(std::time_t now) {
   try {
     const bool asked = take_requests();
     const bool answered = answer_rows();
-    if (!asked && !answered && now - written_ < refresh_sec && now >= written_) return;
-    write(now);
-    written_ = now;
-    complaint_.clear();
+    if (asked || answered || now - written_ >= refresh_sec || now < written_) {
+      write(now);
+      written_ = now;
+      complaint_.clear();
+    }
+    forget_requests();  // the table has them now
   } catch (const std::exception& error) {
     if (complaint_ != error.what()) say_(fmt::format("the table of Slurm's jobs is not written: {}", error.what()));
     complaint_ = error.what();

@@ -26,6 +26,7 @@ struct SlurmTableOptions {
 /// The requests of a cluster's jobs with their answers, in a file that integrations/slurm/job_submit.lua reads while a
 /// job is submitted, without waiting for anybody. What the plugin does not find there it appends to a second file,
 /// `FILE.requests`, as `PARTITION REQUEST`, and lets the job pass; from its next submission on the answer is there.
+/// That file is emptied when the table has all of its answers, so that a service which is killed meanwhile loses none.
 ///
 /// The table: a line `perfpred-slurm-table 1 written=SECONDS mode=observe|enforce rows=N bytes=N`, then a line for each
 /// request, sorted by its bytes, so that it is found by bisection, of fields divided by tabs: `PARTITION REQUEST`,
@@ -53,6 +54,7 @@ class SlurmTable {
   };
 
   [[nodiscard]] bool take_requests();
+  void forget_requests();
   [[nodiscard]] bool answer_rows();
   bool add(std::string_view request);
   void write(std::time_t now) const;
@@ -63,6 +65,7 @@ class SlurmTable {
   Say say_;
   std::map<std::string, Row, std::less<>> rows_;  // sorted by bytes
   std::deque<std::string> order_;                 // of the rows, the first one first
+  std::size_t taken_ = 0;                         // bytes of the file of requests that were read
   std::time_t written_ = 0;
   std::string complaint_;
 };

@@ -11,10 +11,12 @@
 
 namespace perfpred {
 
+/// The longest time limit, in minutes: INFINITE and NO_VAL of slurm.h are above.
+inline constexpr std::int64_t most_limit_minutes = std::int64_t{std::numeric_limits<std::uint32_t>::max()} - 2;
+
 /// The time limit that holds so many seconds, in minutes, Slurm's unit: at least 1.
 [[nodiscard]] inline std::int64_t limit_minutes(double sec) {
-  constexpr double most = std::numeric_limits<std::uint32_t>::max() - 2.0;  // INFINITE and NO_VAL of slurm.h are above
-  return static_cast<std::int64_t>(std::clamp(std::ceil(sec / 60), 1.0, most));
+  return static_cast<std::int64_t>(std::clamp(std::ceil(sec / 60), 1.0, static_cast<double>(most_limit_minutes)));
 }
 
 /// A span of time as sbatch(1) of Slurm takes it for `--time`, `D-HH:MM:SS`: whole minutes, rounded up, for Slurm

@@ -215,6 +215,22 @@ StepFile step_of(const nlohmann::json& value, std::vector<std::string>& notes) {
   return file;
 }
 
+/// @throws InputError for a name that no workload has: what is meant, else all names that a request of jobs may have
+void check_field(const std::string& name) {
+  try {
+    (void)workload_column(name);
+  } catch (const InputError& error) {
+    const std::string_view why = error.what();
+    if (why.find(" is not one of ") == std::string_view::npos) throw;  // it says what is meant
+    std::string terms;
+    const auto add = [&](std::string_view one) { terms += fmt::format(", {}", one); };
+    for (const RequestField& field : in_place_of_network) add(field.name);
+    for (const Term& term : job_terms) add(term.name);
+    for (const RequestField& field : terms_of_many) add(field.name);
+    throw InputError(fmt::format("{}{}", why, terms));
+  }
+}
+
 /// @param known  the terms that the request may have
 AskedJob read(const ModelRequests& requests, const nlohmann::json& request, const AnswerTerms& terms,
               std::span<const Term> known) {
@@ -238,6 +254,7 @@ AskedJob read(const ModelRequests& requests, const nlohmann::json& request, cons
     const std::string given = option_text(name, value);
     const auto term = std::find_if(known.begin(), known.end(), [&](const Term& one) { return one.name == name; });
     if (term == known.end()) {
+      if (!known.empty()) check_field(name);
       fields.push_back({name, {given}});
     } else {
       term->set(asked.terms, given, {{}, 0, name});

@@ -8,14 +8,17 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "aggregate/figures.h"
 #include "aggregate/usable_rows.h"
+#include "answer/assumed.h"
 #include "answer/prices.h"
 #include "text/csv.h"
 #include "text/json.h"
 #include "text/parse.h"
 #include "tools/json_request.h"
+#include "workload/workload_on.h"
 
 namespace perfpred {
 namespace {
@@ -41,6 +44,7 @@ json to_json(const PlannedRun& run, const RunPlan& plan, const PlanTerms& terms)
               {"reason", to_string(run.reason)},
               {"provenance", run.provenance ? json(to_string(*run.provenance)) : json()},
               {"fields", std::move(fields)},
+              {"assumed", terms.assumed(run)},
               {"price", or_null(terms.price(run))}};
   if (run.earliest_sec) row["earliest_sec"] = *run.earliest_sec;
   if (run.deadline_sec) row["deadline_sec"] = *run.deadline_sec;
@@ -199,6 +203,7 @@ void DeviceSeconds::add(std::string_view text, const ValuePlace& place) {
 }
 
 void PlanTerms::complete_for(const PlanCandidates& candidates) {
+  unstated = candidates.unstated;
   if (value_of.empty()) value_of = candidates.has_values ? "value" : "acc";
   if (value_of == "value" && !candidates.has_values) throw InputError("value: the table has no column value");
   request.value = value_of == "acc" ? PlanValue::accuracy : value_of == "thr" ? PlanValue::throughput : PlanValue::own;
@@ -228,6 +233,22 @@ void PlanTerms::complete_request() {
   request.devices.assign(devices.empty() ? gpus : devices.size(), PlanDevice());
   for (std::size_t d = 0; d < devices.size(); ++d) request.devices[d].name = devices[d];
   set_device_seconds(*this);
+}
+
+std::vector<std::int64_t> PlanTerms::free_sec() const {
+  std::vector<std::int64_t> free;
+  for (const PlanDevice& device : request.devices)
+    free.push_back(std::max<std::int64_t>(0, device.budget_sec - device.free_from_sec));
+  return free;
+}
+
+std::map<std::string, std::string> PlanTerms::assumed(const PlannedRun& run) const {
+  std::map<std::string, std::string> fields;
+  const auto found = unstated.find(key_anywhere(run.workload));
+  if (found == unstated.end() || !run.provenance) return fields;
+  for (const std::string& field : assumed_fields(run.workload, found->second, *run.provenance))
+    fields[field] = assumed_value(run.workload, field);
+  return fields;
 }
 
 std::optional<double> PlanTerms::price(const PlannedRun& run) const {
@@ -393,6 +414,8 @@ PlanCandidates read_candidates(const TableSource& table, const ModelRequests* re
       candidates.left_out.push_back({one.place.substr(0, one.place.rfind(':')), what});
       continue;
     }
+    std::vector<std::string>& unstated = candidates.unstated[key_anywhere(*one.workload)];
+    unstated.insert(unstated.end(), one.unstated.begin(), one.unstated.end());
     AggregateRow row;
     row.workload = std::move(*one.workload);
     if (!csv.text(accuracy).empty()) {
@@ -456,8 +479,8 @@ void check_planned(const RunPlan& plan, const PlanTerms& terms) {
   if (plan.status == PlanStatus::unknown) {
     throw Error("the search stopped before it found a plan with a run of each kind within " + budget);
   }
-  std::int64_t all = 0;
-  for (const PlanDevice& device : request.devices) all += device.budget_sec;
+  const std::vector<std::int64_t> free = terms.free_sec();
+  const std::int64_t all = std::accumulate(free.begin(), free.end(), std::int64_t{0});
   if (plan.cover_sec > all) {
     throw Error(fmt::format("a run of each kind takes at least {} s; the budget is {} s", plan.cover_sec, all));
   }

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,6 +34,7 @@ struct PlanCandidates {
   std::vector<RowLeftOut> left_out;  ///< rows of the table that are no workload, by their places
   bool pools = false;                ///< measurements: equal rows are one job
   bool has_values = false;           ///< whether the table has a column `value`
+  std::map<std::string, std::vector<std::string>> unstated = {};  ///< JobTerms::unstated by key_anywhere()
 };
 
 /// Seconds of each device: of single ones by name, of the others one number.
@@ -57,6 +59,7 @@ struct PlanTerms {
   std::optional<double> price_per_hour;  ///< of one device, >= 0
   Prices prices;                         ///< of devices where there is no such price
   bool pareto = false;
+  std::map<std::string, std::vector<std::string>> unstated = {};  ///< of the candidates
   PlanRequest request;  ///< its value, objective, epochs and devices follow from the above
 
   /// Sets the request's objective and devices. Costs are whole seconds: a budget is rounded down, the time from which a
@@ -69,6 +72,12 @@ struct PlanTerms {
 
   /// Of each device, if all have the same.
   [[nodiscard]] std::optional<std::int64_t> budget_sec() const;
+
+  /// Of each device the seconds of its budget in which it is free, >= 0.
+  [[nodiscard]] std::vector<std::int64_t> free_sec() const;
+
+  /// Of a predicted run the fields that it rests on and that nobody stated, with their values (Answer::assumed).
+  [[nodiscard]] std::map<std::string, std::string> assumed(const PlannedRun& run) const;
 
   /// Of a run on its device; empty without prices. @throws InputError if `prices` lacks the device
   [[nodiscard]] std::optional<double> price(const PlannedRun& run) const;

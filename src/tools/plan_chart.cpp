@@ -43,6 +43,11 @@ double budget_of(const json& plan, const std::string& device) {
   return budget.is_object() ? budget.at(device).get<double>() : budget.get<double>();
 }
 
+/// Of a device by its place; 0 where nobody said.
+double free_from_of(const json& plan, std::size_t device) {
+  return plan.contains("free_from_sec") ? plan.at("free_from_sec").at(device).get<double>() : 0;
+}
+
 Chart chart_of(const json& plan) {
   Chart chart;
   double last = 0;
@@ -52,6 +57,7 @@ Chart chart_of(const json& plan) {
   const Unit unit = unit_for(last);
   Series runs = {.label = "run", .style = Series::Style::spans, .color = 5};
   Series budgets = {.label = "end of the budget", .color = 6};
+  Series busy = {.label = "device not free", .style = Series::Style::spans, .color = 7};
   for (const json& item : plan.at("items")) {
     const auto device = item.at("device_index").get<double>();
     const double from = item.at("start_sec").get<double>() / unit.sec, to = item.at("end_sec").get<double>() / unit.sec;
@@ -60,11 +66,14 @@ Chart chart_of(const json& plan) {
   for (std::size_t d = 0; d < devices.size(); ++d) {
     chart.x.categories.push_back(devices[d].empty() ? "device" : devices[d]);
     budgets.points.push_back({static_cast<double>(d), budget_of(plan, devices[d]) / unit.sec, {}, {}, {}});
+    const double free_from = free_from_of(plan, d) / unit.sec;
+    if (free_from > 0) busy.points.push_back({static_cast<double>(d), free_from / 2, 0, free_from, {}});
   }
   chart.title = fmt::format("Plan: {} of {} runs, value {:.6g}", plan.at("n").get<std::size_t>(),
                             plan.at("candidates").get<std::size_t>(), plan.at("value").get<double>());
   chart.y = {.label = fmt::format("time from the begin of the plan ({})", unit.name), .low = 0.0};
   chart.series = {std::move(runs), std::move(budgets)};
+  if (!busy.points.empty()) chart.series.push_back(std::move(busy));
   return chart;
 }
 

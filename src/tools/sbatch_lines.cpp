@@ -30,10 +30,16 @@ std::string line_of(const PlannedRun& run, std::size_t number, std::size_t befor
                                  slurm_time(run.cost_sec));
   if (before > 0) line += fmt::format(" --dependency=afterany:\"$run_{}\"", before);
   if (run.start_sec > earlier_end) line += fmt::format(" --begin=now+{}", run.start_sec);
+  if (run.deadline_sec) {
+    // Slurm removes a job whose whole limit does not end before its deadline; the limit is whole minutes.
+    const std::int64_t limit_end = run.start_sec + 60 * limit_minutes(static_cast<double>(run.cost_sec));
+    line += fmt::format(" --deadline=now+{}", std::max(*run.deadline_sec, limit_end));
+  }
   const std::string device(run.workload.device);
   if (terms.request.catalogue.resolve(device).kind(run.workload.threads.has_value()) == DeviceKind::gpu)
     line += " --gres=gpu:" + (terms.devices.empty() ? "" : gres_type(device) + ":") + "1";
-  return line + fmt::format(" {} {} {} {})\n", shell_word(script), shell_word(run.workload.key()), run.epochs,
+  const std::string file = script.starts_with('-') ? "./" + script : script;  // or it is an option of sbatch
+  return line + fmt::format(" {} {} {} {})\n", shell_word(file), shell_word(run.workload.key()), run.epochs,
                             shell_word(run.id));
 }
 

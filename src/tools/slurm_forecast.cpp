@@ -34,6 +34,8 @@ SlurmForecast slurm_forecast(const Answer& answer, const AnswerTerms& terms, std
   if (!workload.knows_epoch()) throw InputError("train_images or train_tokens is missing: how long is an epoch?");
   const auto limit = std::ranges::find(job.quantiles, limit_quantile, &QuantileOfJob::q);
   if (limit == job.quantiles.end()) throw Error(fmt::format("the quantile {} was not asked for", limit_quantile));
+  if (limit->total_sec > 60.0 * static_cast<double>(most_limit_minutes))
+    throw InputError(fmt::format("the job takes {:.3g} s, longer than a time limit can be", job.total_sec.p50));
   SlurmForecast forecast;
   forecast.total_sec = job.total_sec;
   forecast.limit_minutes = limit_minutes(limit->total_sec);

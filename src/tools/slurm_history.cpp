@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "statistics/estimate.h"
@@ -77,6 +78,17 @@ SlurmJob job_of(const std::vector<std::string_view>& fields, const SacctColumns&
   return job;
 }
 
+/// Of the rows of one job the last: `sacct -D` has one for each time that it was started again, and histories that were
+/// joined have a job twice.
+void keep_last(std::vector<SlurmJob>& jobs) {
+  std::set<std::string_view> seen;
+  std::vector<SlurmJob> latest;
+  for (auto job = jobs.rbegin(); job != jobs.rend(); ++job) {
+    if (seen.insert(job->id).second) latest.push_back(*job);
+  }
+  jobs.assign(std::make_move_iterator(latest.rbegin()), std::make_move_iterator(latest.rend()));
+}
+
 bool exceeds(const SlurmJob& job, double grace_sec) {
   return job.elapsed_sec > 60.0 * static_cast<double>(job.forecast->limit_minutes) + grace_sec;
 }
@@ -124,6 +136,7 @@ SlurmHistory read_sacct(const std::string& name, std::string_view text) {
     if (fields[columns.id].find('.') != std::string_view::npos) continue;
     history.jobs.push_back(job_of(fields, columns, name, lines.line(), history.damaged));
   }
+  keep_last(history.jobs);
   return history;
 }
 

@@ -34,7 +34,8 @@ struct SlurmHistory {
 inline constexpr std::string_view sacct_columns = "JobIDRaw,State,ElapsedRaw,TimelimitRaw,End,AdminComment";
 
 /// Reads what `sacct -P` printed: columns by their names in any order, `|` between them. `End` and `JobID` in place of
-/// `JobIDRaw` may be there; steps of jobs (`123.batch`) are passed over.
+/// `JobIDRaw` may be there; steps of jobs (`123.batch`) are passed over. Of a job that stands there more than once its
+/// last row counts.
 /// @param name  of the text in messages
 /// @throws InputError `name:line: ...` for a text without the columns, and for a row that is none
 [[nodiscard]] SlurmHistory read_sacct(const std::string& name, std::string_view text);

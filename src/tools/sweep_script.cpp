@@ -2,6 +2,7 @@
 #include "tools/sweep_script.h"
 
 #include <fmt/format.h>
+#include <perfpred/error.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -54,6 +55,15 @@ std::string text_of(const SweepScript& sweep) {
                      fmt::arg("stem", shell_word(stem.string())),
                      fmt::arg("extension", shell_word(runs.extension().string())),
                      fmt::arg("aggregate", shell_word(sweep.aggregate)), fmt::arg("table", shell_word(table.string())));
+}
+
+std::int64_t tasks_of(std::int64_t configurations, const std::optional<std::int64_t>& asked) {
+  constexpr std::int64_t most = 1000;  // MaxArraySize of slurm.conf is 1001 if nobody says otherwise
+  if (!asked) return std::min(configurations, most);
+  if (*asked > configurations)
+    throw InputError(fmt::format("--shards {}: the sweep has {} configurations", *asked, configurations));
+  if (*asked > most) throw InputError(fmt::format("--shards {}: an array of Slurm has at most {} tasks", *asked, most));
+  return *asked;
 }
 
 std::vector<std::string> words_without(const std::vector<std::string>& words,

@@ -22,6 +22,10 @@ struct SweepScript {
 /// has ended well. Its arguments are options of sbatch for the tasks.
 [[nodiscard]] std::string text_of(const SweepScript& sweep);
 
+/// Tasks of a sweep's array: so many as are asked for, else one for each configuration, 1,000 at most.
+/// @throws InputError for more than the sweep has configurations, or than Slurm takes for an array
+[[nodiscard]] std::int64_t tasks_of(std::int64_t configurations, const std::optional<std::int64_t>& asked);
+
 /// The words of a command line without some options.
 /// @param flags   options that stand alone
 /// @param valued  options with a value, `--name value` or `--name=value`

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
@@ -234,6 +235,27 @@ TEST_F(PlanProgram, ARowThatCannotBePredictedIsNamed) {
   EXPECT_NE(text.out.find("1 row cannot be planned and is left out"), std::string::npos) << text.out;
   EXPECT_TRUE(run_json(predicted, rows("T4", "L4"))["left_out"].empty());
   expect_refusal(run(predicted, rows("Yours", "Mine")), 2, "device \"Yours\" is not known");
+}
+
+TEST_F(PlanProgram, NamesWhatNobodyStated) {
+  const std::vector<std::string> predicted = {"--budget-sec", "2-0", "--epochs", "1", "--time-source", "predicted"};
+  const std::string table = "network,batch_size,device,value,train_images\nresnet18,64,T4,1,\nresnet50,64,T4,1,5000\n";
+  const json plan = run_json(predicted, table);
+  std::map<std::string, json> assumed;
+  for (const json& item : plan["items"]) assumed[item["fields"]["network"]] = item["assumed"];
+  EXPECT_EQ(assumed, (std::map<std::string, json>{{"resnet18", {{"train_images", "1281167"}}},  // of ImageNet
+                                                  {"resnet50", json::object()}}));
+  EXPECT_THAT(run(predicted, table).out, ::testing::HasSubstr("\nassumed --train-images 1281167\n"));
+}
+
+/// A budget counts while its device is not free, too: no run has that time.
+TEST_F(PlanProgram, SaysTheTimeThatDevicesAreFree) {
+  const std::string two =
+      std::string(header) + row(2, 16, 32, "1.0", "500", "0.5") + row(2, 16, 64, "2.0", "400", "0.7");
+  EXPECT_THAT(run({"--budget-sec", "3600", "--epochs", "1", "--gpus", "2"}, two).out,
+              ::testing::HasSubstr(" of 2 x 3600 s,"));
+  EXPECT_THAT(run({"--budget-sec", "3600", "--epochs", "1", "--gpus", "2", "--free-from-sec", "gpu1=1800"}, two).out,
+              ::testing::HasSubstr(" of 3600+1800 s,"));
 }
 
 TEST_F(PlanProgram, ByAModelWorkloadsNeedNoMeasuredColumns) {
@@ -518,6 +540,16 @@ TEST_F(PlanProgram, PrintsTheLinesThatSubmitIt) {
       {"--budget-sec", "600", "--epochs", "10", "--sbatch", "t.sh", "--devices", "T4,T4", "--free-from-sec", "T4=60"},
       queue);
   EXPECT_THAT(named.out, ::testing::HasSubstr(" --begin=now+60 --gres=gpu:t4:1 t.sh "));
+  // 70 s, for which Slurm's limit is 2 minutes: it would remove a job that must end sooner.
+  const std::string dated = std::string("deadline_sec,") + header;
+  const auto with_deadline = [&](const char* sec, const char* script) {
+    return run({"--budget-sec", "6000", "--epochs", "70", std::string("--sbatch=") + script},
+               dated + sec + "," + row(2, 16, 32, "1.0", "500", "0.5"))
+        .out;
+  };
+  EXPECT_THAT(with_deadline("5000", "t.sh"), ::testing::HasSubstr(" --deadline=now+5000 --gres=gpu:1 t.sh "));
+  EXPECT_THAT(with_deadline("80", "t.sh"), ::testing::HasSubstr(" --deadline=now+120 "));
+  EXPECT_THAT(with_deadline("5000", "-x"), ::testing::HasSubstr(" ./-x "));
   EXPECT_THAT(
       run({"--budget-sec", "3600", "--epochs", "1", "--time-source", "predicted", "--value", "thr", "--sbatch", "t.sh"},
           "network,batch_size,device\nresnet18,64,T4\n")

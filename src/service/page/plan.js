@@ -36,6 +36,8 @@ function runName(run, plan) {
   return [first, ...Object.entries(differ).map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`)].join(", ") || plan.n;
 }
 
+const assumedText = (plan) => [...new Set(plan.items.flatMap((run) => Object.entries(run.assumed).map(([name, value]) => `${labels[name] ?? name.replaceAll("_", " ")} ${value}`)))].join(", ");
+
 function planResult(plan) {
   const proof = plan.optimal ? "no plan is worth more" : `at most ${digits(plan.upper_bound, 6)} is possible`;
   const said = `${plan.n} of ${plan.candidates} runs, value ${digits(plan.value, 6)} (${proof})` +
@@ -46,6 +48,7 @@ function planResult(plan) {
   return [el("p", { id: "plan-said" }, said), plan.n > 0 ? ganttChart(plan) : null,
     plan.n > 0 ? el("div", { class: "scroll" }, el("table", { id: "plan-table" }, el("thead", {}, el("tr", {}, ["run", "device", "begins", "ends", "value", "memory"].map((head, i) => el("th", { scope: "col", class: i < 2 ? "text" : null }, head)))),
       el("tbody", {}, plan.items.map(row)))) : null,
+    assumedText(plan) ? el("p", { class: "hint", id: "plan-assumed" }, "Taken, since nobody said: " + assumedText(plan)) : null,
     plan.left_out.length > 0 ? el("p", { class: "hint" }, "Left out: " + plan.left_out.map((one) => `${one.key}${one.device ? " on " + one.device : ""}: ${one.reason}`).join("; ")) : null];
 }
 
