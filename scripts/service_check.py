@@ -35,6 +35,15 @@ import time
 
 root = pathlib.Path(__file__).resolve().parent.parent
 JOB = {"network": "resnet50", "batch_size": 64, "device": "L4", "precision": "bf16"}
+DEVICES = ("L4", "T4", "A100-80GB-PCIe", "H200", "V100-SXM2-16GB")
+DISTINCT_NETWORKS = (
+    ("resnet18", False),
+    ("vgg11", False),
+    ("gpt2", True),
+    ("mobilenet_v2", False),
+    ("bert_base", True),
+    ("resnet50", False),
+)
 
 
 class Connection(http.client.HTTPConnection):
@@ -230,28 +239,45 @@ def rss(process):
     return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
 
 
+def distinct_job(i):
+    """The i-th of jobs of which no two are equal: networks, devices, precisions, batch sizes, samples an epoch."""
+    network, words = DISTINCT_NETWORKS[i % len(DISTINCT_NETWORKS)]
+    i //= len(DISTINCT_NETWORKS)
+    job = {
+        "network": network,
+        "train_images": 1000 + i,
+        "device": DEVICES[i % 5],
+        "batch_size": 1 + i % 31,
+    }
+    if words:
+        job["input"] = 64 * (1 + i % 7)
+    return {**job, "precision": ("fp32", "fp16")[i % 2], "fit_advice": 0}
+
+
 def check_memory(arguments):
-    with service(arguments) as (process, path):
-        connection, sizes, asked = Connection(path), {}, 0
-        count = arguments.distinct
+    with service(arguments, "--answer-sec", "600") as (process, path):
+        connection, sizes = Connection(path), {}
+        count, tenth = arguments.distinct, arguments.distinct // 10
         for begin in range(0, count, 100):
-            jobs = [
-                {
-                    **JOB,
-                    "batch_size": 1 + i % 32,
-                    "train_images": 1000 + i,
-                    "fit_advice": 0,
-                }
-                for i in range(begin, begin + 100)
-            ]
+            jobs = [distinct_job(i) for i in range(begin, begin + 100)]
             status, text = connection.ask("/v1/predict", jobs)
-            assert status == 200 and text.count(b'"status":200') == 100
-            asked += 100
-            if asked in (count // 10, count):
-                sizes[asked] = rss(process)
-    growth = sizes[count] / sizes[count // 10] - 1
+            if status != 200 or text.count(b'"status":200') != len(jobs):
+                sys.exit(
+                    next(
+                        line
+                        for line in text.decode().splitlines()
+                        if '"status":200' not in line
+                    )
+                )
+            if (begin + 100) % tenth == 0:
+                sizes[begin + 100] = rss(process)
+                print(
+                    f"memory: {begin + 100} requests, {sizes[begin + 100] / 2**20:.1f} MiB",
+                    file=sys.stderr,
+                )
+    growth = sizes[count] / sizes[tenth] - 1
     print(
-        f"memory: {sizes[count // 10] / 2**20:.1f} MiB after {count // 10} distinct requests, {sizes[count] / 2**20:.1f} after "
+        f"memory: {sizes[tenth] / 2**20:.1f} MiB after {tenth} distinct requests, {sizes[count] / 2**20:.1f} after "
         f"{count}: {100 * growth:+.1f} %"
     )
     assert growth <= 0.02
@@ -409,6 +435,7 @@ def check_nginx(arguments):
             assert (
                 ask("POST", "/perfpred/v1/observe", "{}")[0] == 409
             )  # this machine may teach, and `standard` has no file
+            assert ask("POST", "/perfpred/v1/rollback", "{}")[0] == 409
             assert ask("POST", "/perfpred/v1/predict", " " * (17 << 20))[0] == 413
         finally:
             process.terminate()
