@@ -60,7 +60,7 @@ std::string utc_now() {
 }
 
 /// One training run to be measured: the first of a workload has the seed of the sweep, each repeat one of its own.
-struct Job {
+struct Trial {
   Workload workload;
   std::uint64_t seed = 0;
 };
@@ -215,15 +215,15 @@ struct __attribute__((visibility("hidden"))) Collector::Impl {
   }
 
   /// @returns whether it was not stopped
-  bool train(Run& run, const Job& job, MemoryPeak& peak, RunLogWriter& log, const std::function<bool()>& stop);
-  std::optional<Run> measure(const Job& job, RunLogWriter& log, const std::function<bool()>& stop);
+  bool train(Run& run, const Trial& trial, MemoryPeak& peak, RunLogWriter& log, const std::function<bool()>& stop);
+  std::optional<Run> measure(const Trial& trial, RunLogWriter& log, const std::function<bool()>& stop);
   void follow(const std::string& text);
-  void begin_together(std::span<const Job> jobs) const;
+  void begin_together(std::span<const Trial> trials) const;
   void check_devices() const;
-  [[nodiscard]] std::string specification(const Job& job) const;
+  [[nodiscard]] std::string specification(const Trial& trial) const;
   [[nodiscard]] RunLogWriter open_log(const Workload& workload) const;
   [[nodiscard]] bool counts(const Run& run) const;
-  [[nodiscard]] std::vector<Job> jobs_left(std::span<const Workload> workloads, int& skipped);
+  [[nodiscard]] std::vector<Trial> trials_left(std::span<const Workload> workloads, int& skipped);
   RunRecorder& recorder();
 
   CollectOptions options;
@@ -237,36 +237,36 @@ struct __attribute__((visibility("hidden"))) Collector::Impl {
   std::map<std::vector<std::int64_t>, double> overheads;  // of an epoch, by shape and number of its images and batches
 };
 
-std::string Collector::Impl::specification(const Job& job) const {
+std::string Collector::Impl::specification(const Trial& trial) const {
   ordered_json fields;
-  for (const WorkloadColumn& column : workload_columns()) fields[std::string(column.name)] = column.get(job.workload);
+  for (const WorkloadColumn& column : workload_columns()) fields[std::string(column.name)] = column.get(trial.workload);
   return ordered_json{{"workload", fields},
-                      {"key", job.workload.key()},
+                      {"key", trial.workload.key()},
                       {"options",
                        {{"timing", to_string(options.timing)},
                         {"epochs", options.epochs},
                         {"data", options.data.empty() ? "generated" : options.data},
-                        {"seed", job.seed}}}}
+                        {"seed", trial.seed}}}}
       .dump();
 }
 
-bool Collector::Impl::train(Run& run, const Job& job, MemoryPeak& peak, RunLogWriter& log,
+bool Collector::Impl::train(Run& run, const Trial& trial, MemoryPeak& peak, RunLogWriter& log,
                             const std::function<bool()>& stop) {
   const auto begin = Clock::now();
-  const Workload& workload = job.workload;
+  const Workload& workload = trial.workload;
   std::unique_ptr<RankGroup> group;
   if (options.ranks) group = options.ranks->connect(device);
   if (threads) check_memory(workload, *threads, options.ranks ? options.ranks->local_size() : 1);
   const ImageData& images = *guard_torch([&] { return &data_for(workload); });
   run.mem_free_mb = guard_torch([&] { return DeviceMonitor(device).read().mem_free_mb; });
   auto owned = guard_torch([&] {
-    return std::make_unique<TrainingSession>(workload, device, images, job.seed, options.timing == Timing::epochs,
+    return std::make_unique<TrainingSession>(workload, device, images, trial.seed, options.timing == Timing::epochs,
                                              group.get());
   });
   return use_until_device_fails(std::move(owned), [&](TrainingSession& session) {
     if (options.timing == Timing::epochs) {
       const auto done = [&log](const LoggedEpoch& epoch) { log.line(epoch_json(epoch)); };
-      const auto measured = measure_epochs(session, device, images, options.epochs, job.seed, peak, done, stop);
+      const auto measured = measure_epochs(session, device, images, options.epochs, trial.seed, peak, done, stop);
       if (measured) record(run, *measured);
       return measured.has_value();
     }
@@ -284,20 +284,20 @@ bool Collector::Impl::train(Run& run, const Job& job, MemoryPeak& peak, RunLogWr
   });
 }
 
-std::optional<Run> Collector::Impl::measure(const Job& job, RunLogWriter& log, const std::function<bool()>& stop) {
-  Run run = begin(job.workload);
-  log.line(specification(job));
+std::optional<Run> Collector::Impl::measure(const Trial& trial, RunLogWriter& log, const std::function<bool()>& stop) {
+  Run run = begin(trial.workload);
+  log.line(specification(trial));
   MemoryPeak peak(device);
   try {
     bool finished = false;
-    const auto train_here = [&] { finished = train(run, job, peak, log, stop); };
+    const auto train_here = [&] { finished = train(run, trial, peak, log, stop); };
     if (options.ranks) {
-      options.ranks->lead(fmt::format("{} {}", job.seed, job.workload.key()), train_here);
+      options.ranks->lead(fmt::format("{} {}", trial.seed, trial.workload.key()), train_here);
     } else {
       train_here();
     }
     if (!finished) return std::nullopt;
-    run.images_per_sec = static_cast<double>(job.workload.train_images) / *run.avg_time_sec;
+    run.images_per_sec = static_cast<double>(trial.workload.train_images) / *run.avg_time_sec;
   } catch (const OutOfMemory& error) {
     run.outcome = Outcome::oom;
     run.note = error.what();
@@ -318,16 +318,16 @@ std::optional<Run> Collector::Impl::measure(const Job& job, RunLogWriter& log, c
 /// Trains what rank 0 says: its seed, a blank, its key.
 void Collector::Impl::follow(const std::string& text) {
   const std::size_t blank = text.find(' ');
-  Job job = {Workload::from_key(text.substr(blank + 1)), std::stoull(text.substr(0, blank))};
-  job.workload.threads = threads;
-  Run not_recorded = begin(job.workload);
+  Trial trial = {Workload::from_key(text.substr(blank + 1)), std::stoull(text.substr(0, blank))};
+  trial.workload.threads = threads;
+  Run not_recorded = begin(trial.workload);
   MemoryPeak peak(device);
   RunLogWriter no_log;
-  static_cast<void>(train(not_recorded, job, peak, no_log, [] { return false; }));
+  static_cast<void>(train(not_recorded, trial, peak, no_log, [] { return false; }));
 }
 
-void Collector::Impl::begin_together(std::span<const Job> jobs) const {
-  if (options.ranks && !jobs.empty()) options.ranks->start();
+void Collector::Impl::begin_together(std::span<const Trial> trials) const {
+  if (options.ranks && !trials.empty()) options.ranks->start();
 }
 
 /// One that does not answer any more would fail all the rest.
@@ -361,7 +361,7 @@ bool Collector::Impl::counts(const Run& run) const {
 RunRecorder& Collector::Impl::recorder() { return opened ? *opened : opened.emplace(options.runs_csv); }
 
 /// What the recorded runs leave to be measured, in the order of the workloads.
-std::vector<Job> Collector::Impl::jobs_left(std::span<const Workload> workloads, int& skipped) {
+std::vector<Trial> Collector::Impl::trials_left(std::span<const Workload> workloads, int& skipped) {
   std::vector<Workload> asked;
   for (const Workload& workload : workloads) asked.push_back(placed(workload));  // refused before files are made
   std::map<std::string, int> there;
@@ -369,16 +369,16 @@ std::vector<Job> Collector::Impl::jobs_left(std::span<const Workload> workloads,
     if (counts(run)) ++there[run.workload.key()];
   }
   std::set<std::string> keys;
-  std::vector<Job> jobs;
+  std::vector<Trial> trials;
   for (const Workload& here : asked) {
     if (!keys.insert(here.key()).second) continue;
     const int recorded = std::min(there[here.key()], options.repeats);
     skipped += recorded;
     for (int repeat = recorded; repeat < options.repeats; ++repeat) {
-      jobs.push_back({here, repeat == 0 ? options.seed : mix(options.seed, static_cast<std::uint64_t>(repeat))});
+      trials.push_back({here, repeat == 0 ? options.seed : mix(options.seed, static_cast<std::uint64_t>(repeat))});
     }
   }
-  return jobs;
+  return trials;
 }
 
 Collector::Collector(CollectOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
@@ -391,8 +391,8 @@ Workload Collector::placed(Workload workload) const { return impl_->placed(std::
 std::vector<Workload> Collector::left(std::span<const Workload> workloads) {
   int skipped = 0;
   std::vector<Workload> left;
-  for (Job& job : impl_->jobs_left(workloads, skipped)) {
-    if (left.empty() || left.back() != job.workload) left.push_back(std::move(job.workload));
+  for (Trial& trial : impl_->trials_left(workloads, skipped)) {
+    if (left.empty() || left.back() != trial.workload) left.push_back(std::move(trial.workload));
   }
   return left;
 }
@@ -418,19 +418,19 @@ CollectResult Collector::collect(std::span<const Workload> workloads,
   if (!impl_->options.log_dir.empty()) make_folder(impl_->options.log_dir);
   RunRecorder& recorder = impl_->recorder();
   CollectResult result;
-  std::vector<Job> jobs = impl_->jobs_left(workloads, result.skipped);
+  std::vector<Trial> trials = impl_->trials_left(workloads, result.skipped);
   Random random(impl_->options.seed);
-  random.shuffle(jobs);
-  impl_->begin_together(jobs);
+  random.shuffle(trials);
+  impl_->begin_together(trials);
   const auto limit = impl_->options.time_limit_sec;
   const auto begin = Clock::now();
-  result.left = static_cast<int>(jobs.size());
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
+  result.left = static_cast<int>(trials.size());
+  for (std::size_t i = 0; i < trials.size(); ++i) {
     const double elapsed = seconds_since(begin);
     const double each = i > 0 ? elapsed / static_cast<double>(i) : 0;
     if (stop() || (limit && elapsed + each > *limit)) break;
-    RunLogWriter log = impl_->open_log(jobs[i].workload);
-    const auto run = impl_->measure(jobs[i], log, stop);
+    RunLogWriter log = impl_->open_log(trials[i].workload);
+    const auto run = impl_->measure(trials[i], log, stop);
     if (!run) break;
     log.keep();
     recorder.append(*run);
@@ -439,8 +439,8 @@ CollectResult Collector::collect(std::span<const Workload> workloads,
     --result.left;
     result.runs.push_back(*run);
     const auto finished = static_cast<double>(i + 1);
-    progress({static_cast<int>(i + 1), static_cast<int>(jobs.size()),
-              seconds_since(begin) / finished * (static_cast<double>(jobs.size()) - finished), *run});
+    progress({static_cast<int>(i + 1), static_cast<int>(trials.size()),
+              seconds_since(begin) / finished * (static_cast<double>(trials.size()) - finished), *run});
     impl_->check_devices();
   }
   if (impl_->options.ranks) impl_->options.ranks->end();
