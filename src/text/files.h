@@ -16,8 +16,9 @@ namespace perfpred {
 void remove_leftovers(const std::string& path);
 
 /// An output file that appears whole or not at all: written beside its name as `NAME.PID-N.tmp`, synchronised, renamed
-/// by commit(), which waits until the disk has the name, too. A link stays, and the file that it leads to is replaced. What writers of this name left that were
-/// killed is removed. A name that exists and is not a regular file (a pipe, /dev/stdout) is written directly.
+/// by commit(), which waits until the disk has the name, too. A link stays, and the file that it leads to is replaced.
+/// What writers of this name left that were killed is removed. A name that exists and is not a regular file (a pipe,
+/// /dev/stdout) is written directly.
 class AtomicFile {
  public:
   /// @throws InputError if no file can be made there, or if there is one that may not be written

@@ -215,8 +215,10 @@ StepFile step_of(const nlohmann::json& value, std::vector<std::string>& notes) {
   return file;
 }
 
+/// @param known  the terms that the request may have
 /// @throws InputError for a name that no workload has: what is meant, else all names that a request of jobs may have
-void check_field(const std::string& name) {
+void check_field(const std::string& name, std::span<const Term> known) {
+  if (known.empty()) return;  // workloads alone: whoever fills one says it
   try {
     (void)workload_column(name);
   } catch (const InputError& error) {
@@ -225,7 +227,7 @@ void check_field(const std::string& name) {
     std::string terms;
     const auto add = [&](std::string_view one) { terms += fmt::format(", {}", one); };
     for (const RequestField& field : in_place_of_network) add(field.name);
-    for (const Term& term : job_terms) add(term.name);
+    for (const Term& term : known) add(term.name);
     for (const RequestField& field : terms_of_many) add(field.name);
     throw InputError(fmt::format("{}{}", why, terms));
   }
@@ -254,7 +256,7 @@ AskedJob read(const ModelRequests& requests, const nlohmann::json& request, cons
     const std::string given = option_text(name, value);
     const auto term = std::find_if(known.begin(), known.end(), [&](const Term& one) { return one.name == name; });
     if (term == known.end()) {
-      if (!known.empty()) check_field(name);
+      check_field(name, known);
       fields.push_back({name, {given}});
     } else {
       term->set(asked.terms, given, {{}, 0, name});
