@@ -101,8 +101,9 @@ void print_rows(const std::vector<PlannedRun>& runs, const RunPlan& plan, bool s
                 run.value);
     if (run.provenance) std::printf("  %-12s", std::string(to_string(*run.provenance)).c_str());
     if (schedule) {
-      std::printf(" %12lld %12lld  %s", static_cast<long long>(run.start_sec),
-                  static_cast<long long>(run.start_sec + run.cost_sec), device_of(run, plan).c_str());
+      std::printf(
+          "%s",
+          fmt::format(" {:>12} {:>12}  {}", run.start_sec, run.start_sec + run.cost_sec, device_of(run, plan)).c_str());
     }
     if (run.verdict.value_or(MemoryVerdict::fits) != MemoryVerdict::fits)
       std::printf("  (memory %s)", in_words(*run.verdict));
