@@ -108,9 +108,13 @@ std::vector<AskedRow> ModelRequests::of_table(CsvReader csv) const {
   return configuration_rows(std::move(csv), unsized_, given_, name_of());
 }
 
-Workload ModelRequests::of_fields(const std::vector<SweptField>& fields) const {
+Workload ModelRequests::of_fields(std::vector<SweptField> fields) const {
   check_one_device();
-  return fill_workload(unsized_, given_, fields, name_of());
+  for (SweptField& field : fields) {  // first: of two faults a device that is not known is named
+    if (field.name != "device") continue;
+    for (std::string& name : field.values) name = device(name);
+  }
+  return fill_workload(unsized_, given_, fields);
 }
 
 std::vector<std::string> ModelRequests::all_gpus(Precision precision) const {

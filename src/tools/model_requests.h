@@ -32,7 +32,7 @@ class ModelRequests {
   [[nodiscard]] std::vector<AskedRow> of_table(CsvReader csv) const;
 
   /// The workload of these fields, one value each, which come before the given ones; it has to name its sizes.
-  [[nodiscard]] Workload of_fields(const std::vector<SweptField>& fields) const;
+  [[nodiscard]] Workload of_fields(std::vector<SweptField> fields) const;
 
   [[nodiscard]] const std::vector<SweptField>& given() const { return given_; }
   [[nodiscard]] const DeviceCatalogue& catalogue() const { return model_.devices(); }
