@@ -218,19 +218,12 @@ StepFile step_of(const nlohmann::json& value, std::vector<std::string>& notes) {
 /// @param known  the terms that the request may have
 /// @throws InputError for a name that no workload has: what is meant, else all names that a request of jobs may have
 void check_field(const std::string& name, std::span<const Term> known) {
-  if (known.empty()) return;  // workloads alone: whoever fills one says it
-  try {
-    (void)workload_column(name);
-  } catch (const InputError& error) {
-    const std::string_view why = error.what();
-    if (why.find(" is not one of ") == std::string_view::npos) throw;  // it says what is meant
-    std::string terms;
-    const auto add = [&](std::string_view one) { terms += fmt::format(", {}", one); };
-    for (const RequestField& field : in_place_of_network) add(field.name);
-    for (const Term& term : known) add(term.name);
-    for (const RequestField& field : terms_of_many) add(field.name);
-    throw InputError(fmt::format("{}{}", why, terms));
-  }
+  if (known.empty() || is_workload_field(name)) return;  // of workloads alone whoever fills one says it
+  std::vector<std::string_view> others;
+  for (const RequestField& field : in_place_of_network) others.push_back(field.name);
+  for (const Term& term : known) others.push_back(term.name);
+  for (const RequestField& field : terms_of_many) others.push_back(field.name);
+  throw_unknown_field(name, others);
 }
 
 /// @param known  the terms that the request may have

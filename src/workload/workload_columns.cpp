@@ -348,12 +348,22 @@ const WorkloadColumn& workload_column(std::string_view field) {
   for (const WorkloadColumn& column : workload_columns()) {
     if (column.name == field) return column;
   }
+  throw_unknown_field(field);
+}
+
+bool is_workload_field(std::string_view name) {
+  return std::ranges::any_of(workload_columns(), [&](const WorkloadColumn& column) { return column.name == name; });
+}
+
+void throw_unknown_field(std::string_view field, std::span<const std::string_view> others) {
   if (const std::string_view right = right_name(field); !right.empty())
     throw InputError(fmt::format("field \"{}\" is not known: it is {}", shown(field), right));
   if (counts_devices(field)) throw InputError(fmt::format("field \"{}\": {}", shown(field), where_devices_are));
   if (const auto meant = meant_field(field))
     throw InputError(fmt::format("field \"{}\" is not known; did you mean {}?", shown(field), *meant));
-  throw_bad_value({{}, 0, "field"}, field, fmt::format("one of {}", fmt::join(names_of(workload_columns()), ", ")));
+  std::string names = fmt::format("{}", fmt::join(names_of(workload_columns()), ", "));
+  for (const std::string_view other : others) names += fmt::format(", {}", other);
+  throw_bad_value({{}, 0, "field"}, field, fmt::format("one of {}", names));
 }
 
 std::optional<std::string_view> meant_field(std::string_view name) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,6 +75,9 @@ struct WorkloadColumn : Column<Workload>, FieldTraits {
 [[nodiscard]] const std::vector<WorkloadColumn>& workload_columns();
 /// @throws InputError if there is no such field, naming the one that is meant
 [[nodiscard]] const WorkloadColumn& workload_column(std::string_view name);
+[[nodiscard]] bool is_workload_field(std::string_view name);
+/// What workload_column() throws. @param others  names that are possible beside fields
+[[noreturn]] void throw_unknown_field(std::string_view field, std::span<const std::string_view> others = {});
 /// The field that a name means which is nearly its own (`batchsize`, `lyaout`, `batch`); nothing for other names.
 [[nodiscard]] std::optional<std::string_view> meant_field(std::string_view name);
 
