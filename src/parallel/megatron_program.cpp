@@ -21,6 +21,7 @@ struct ProgramWord {
   std::string_view name;
   bool MegatronProgram::*flag = nullptr;  ///< set by the word alone, or =0 or =1
   void (*set)(MegatronProgram& program, std::string_view value, const ValuePlace& place) = nullptr;
+  bool is_latent_width = false;  ///< of multi-latent-attention
 };
 
 template <class Value, std::size_t n>
@@ -93,11 +94,11 @@ const std::array<ProgramWord, 18>& program_words() {
         }},
        {"recompute-granularity", nullptr, set_recompute},
        {"multi-latent-attention", &MegatronProgram::is_latent},
-       {"q-lora-rank", nullptr, set_latent<&LatentAttention::query_rank>},
-       {"kv-lora-rank", nullptr, set_latent<&LatentAttention::rank>},
-       {"qk-head-dim", nullptr, set_latent<&LatentAttention::plain>},
-       {"qk-pos-emb-head-dim", nullptr, set_latent<&LatentAttention::turned>},
-       {"v-head-dim", nullptr, set_latent<&LatentAttention::value>}}};
+       {"q-lora-rank", nullptr, set_latent<&LatentAttention::query_rank>, true},
+       {"kv-lora-rank", nullptr, set_latent<&LatentAttention::rank>, true},
+       {"qk-head-dim", nullptr, set_latent<&LatentAttention::plain>, true},
+       {"qk-pos-emb-head-dim", nullptr, set_latent<&LatentAttention::turned>, true},
+       {"v-head-dim", nullptr, set_latent<&LatentAttention::value>, true}}};
   return all;
 }
 
@@ -136,10 +137,9 @@ MegatronProgram parse_megatron_program(std::string_view text) {
     set_word(program, item);
     begin = end + 1;
   }
-  for (const std::string_view width :
-       {"q-lora-rank", "kv-lora-rank", "qk-head-dim", "qk-pos-emb-head-dim", "v-head-dim"}) {
-    if (given.contains(width) && !program.is_latent)
-      throw InputError(fmt::format("program: {} is a width of multi-latent-attention, which is not given", width));
+  for (const ProgramWord& word : program_words()) {
+    if (word.is_latent_width && given.contains(word.name) && !program.is_latent)
+      throw InputError(fmt::format("program: {} is a width of multi-latent-attention, which is not given", word.name));
   }
   return program;
 }
