@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 namespace perfpred {
@@ -59,25 +60,26 @@ LayoutRuns::LayoutRuns(const std::vector<LayoutRun>& runs)
     : process_(LayoutInputs(inputs_of(runs)),
                Eigen::VectorXd::Constant(static_cast<Eigen::Index>(runs.size()), square(of_run)), errors_of(runs)) {}
 
-bool LayoutRuns::know(const std::string& cluster) const {
+bool LayoutRuns::has(const std::function<bool(const LayoutInput&)>& is_it) const {
   const LayoutInputs& runs = process_.inputs();
   for (Eigen::Index row = 0; row < runs.size(); ++row) {
-    if (runs.of(row).cluster == cluster) return true;
+    if (is_it(runs.of(row))) return true;
   }
   return false;
 }
 
+bool LayoutRuns::know(const std::string& cluster) const {
+  return has([&](const LayoutInput& run) { return run.cluster == cluster; });
+}
+
 std::optional<LayoutRuns::Correction> LayoutRuns::at(const LayoutInput& input) const {
-  const LayoutInputs& runs = process_.inputs();
   if (!know(input.cluster)) return std::nullopt;
   const auto error = process_.at(input);
   Correction correction{error.mean, std::sqrt(std::min(1.0, (error.variance + square(of_run)) / prior_variance))};
-  for (Eigen::Index row = 0; row < runs.size(); ++row) {
-    const LayoutInput& run = runs.of(row);
-    const bool is_same =
-        std::equal(run.numbers.begin(), run.numbers.begin() + LayoutInput::words, input.numbers.begin());
-    if (run.cluster == input.cluster && is_same) correction.is_layout_measured = true;
-  }
+  const auto layout_of = [](const LayoutInput& one) { return std::span(one.numbers).first<LayoutInput::words>(); };
+  correction.is_layout_measured = has([&](const LayoutInput& run) {
+    return run.cluster == input.cluster && std::ranges::equal(layout_of(run), layout_of(input));
+  });
   return correction;
 }
 

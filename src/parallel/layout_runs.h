@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -77,6 +78,8 @@ class LayoutRuns {
 
  private:
   GaussianProcess<LayoutInputs> process_;
+
+  [[nodiscard]] bool has(const std::function<bool(const LayoutInput&)>& is_it) const;
 };
 
 }  // namespace perfpred

@@ -180,10 +180,14 @@ ScalingRow replicas_row(const RankWork& work, const World& world, ScalingRow job
   return job;
 }
 
+PlacedStep split_step(const RankWork& work, const World& world, const Links& links, const std::string& cluster) {
+  return SplitStep(work, world, links, cluster).take();
+}
+
 PlacedStep placed_step(const RankWork& work, const World& world, const Links& links, const ScalingRow& job,
                        const ScalingModel& runs) {
   const bool is_split = splits_network(world.layout);
-  return is_split ? SplitStep(work, world, links, job.cluster).take() : replicas_step(work, world, links, job, runs);
+  return is_split ? split_step(work, world, links, job.cluster) : replicas_step(work, world, links, job, runs);
 }
 
 }  // namespace perfpred

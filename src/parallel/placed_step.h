@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "catalogue/links.h"
 #include "parallel/scaling_model.h"
@@ -55,6 +56,10 @@ struct PlacedStep {
 /// @param runs   what measured runs of replicas say
 [[nodiscard]] PlacedStep placed_step(const RankWork& work, const World& world, const Links& links,
                                      const ScalingRow& job, const ScalingModel& runs);
+
+/// placed_step() of ranks that split the network, before measured runs correct it. @param cluster  whose links
+[[nodiscard]] PlacedStep split_step(const RankWork& work, const World& world, const Links& links,
+                                    const std::string& cluster);
 
 /// A step of replicas, or of those that gather parameters the share of one of its micro-batches, as a row of
 /// ScalingModel::fit(). @param step_sec  measured; 0: asked for
