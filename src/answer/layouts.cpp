@@ -33,22 +33,24 @@ std::vector<std::int64_t> divisors(std::int64_t whole) {
 /// Layouts whose ranks compute the same: they differ in stages of a rank and in what replicas share.
 using AlikeLayouts = std::vector<ParallelLayout>;
 
-AlikeLayouts shared_as(ParallelLayout layout, std::initializer_list<Sharding> shardings) {
-  AlikeLayouts all;
+/// The layout, shared by its replicas in each of these ways.
+void add(AlikeLayouts& all, ParallelLayout layout, std::initializer_list<Sharding> shardings) {
   for (const Sharding sharding : shardings) {
     layout.sharding = sharding;
     all.push_back(layout);
   }
-  return all;
 }
 
 /// Every layout of the search's devices that the job can have; of a forward pass alone, those that differ for it and
 /// are timed.
 std::vector<AlikeLayouts> layouts_of(const TransformerDescription& network, std::int64_t gpus, const Workload& job) {
   const std::int64_t words = job.input.front();
-  if (job.phases == Phases::forward) return {shared_as({.dp = gpus}, {Sharding::none, Sharding::fsdp})};
-  std::vector<AlikeLayouts> all = {
-      shared_as({.dp = gpus}, {Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::fsdp})};
+  std::vector<AlikeLayouts> all(1);
+  if (job.phases == Phases::forward) {
+    add(all.front(), {.dp = gpus}, {Sharding::none, Sharding::fsdp});
+    return all;
+  }
+  add(all.front(), {.dp = gpus}, {Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::fsdp});
   if (!job.adapter.empty()) return all;
   for (const std::int64_t tp : divisors(gpus)) {
     for (const std::int64_t pp : divisors(gpus / tp)) {
@@ -58,10 +60,8 @@ std::vector<AlikeLayouts> layouts_of(const TransformerDescription& network, std:
         AlikeLayouts& alike = all.emplace_back();
         for (const std::int64_t vp : divisors(pp > 1 ? network.layers / pp : 1)) {
           layout.vp = vp;
-          alike.push_back(layout);
-          layout.sharding = Sharding::zero1;
-          if (layout.dp > 1) alike.push_back(layout);
-          layout.sharding = Sharding::none;
+          add(alike, layout, {Sharding::none});
+          if (layout.dp > 1) add(alike, layout, {Sharding::zero1});
         }
       }
     }

@@ -240,22 +240,16 @@ void JobLimits::judge(const Device& device, std::int64_t reserved_by_others,
 JobLimits job_limits(const Workload& workload, const Device& device, std::int64_t reserved_by_others,
                      bool find_largest_batch) {
   JobLimits limits;
-  if (!is_on_one_device(workload)) {
-    if (const std::optional<PlacedMemory> placed = MemoryOfPlaced(device).of(workload)) {
-      limits.memory = placed->memory;
-      limits.rank = {placed->stage, placed->tp, placed->ep};
-    }
-    limits.judge(device, reserved_by_others, nullptr);
-    return limits;
+  std::function<std::optional<std::int64_t>()> largest;
+  if (is_on_one_device(workload)) {
+    if (const std::optional<TrainingJob> training = TrainingJob::of(workload, device))
+      limits.memory = estimate_memory(*executed_step(workload, device.kind), *training);
+    if (find_largest_batch) largest = [&] { return largest_batch(workload, device, reserved_by_others); };
+  } else if (const std::optional<PlacedMemory> placed = MemoryOfPlaced(device).of(workload)) {
+    limits.memory = placed->memory;
+    limits.rank = {placed->stage, placed->tp, placed->ep};
   }
-  if (const std::optional<TrainingJob> training = TrainingJob::of(workload, device))
-    limits.memory = estimate_memory(*executed_step(workload, device.kind), *training);
-  const auto largest = [&] { return largest_batch(workload, device, reserved_by_others); };
-  if (find_largest_batch) {
-    limits.judge(device, reserved_by_others, largest);
-  } else {
-    limits.judge(device, reserved_by_others, nullptr);
-  }
+  limits.judge(device, reserved_by_others, largest);
   return limits;
 }
 
