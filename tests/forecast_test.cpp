@@ -215,17 +215,23 @@ TEST(Forecast, NoCapturedStepIsFasterThanItsRoofline) {
   }
 }
 
-TEST(Forecast, ACapturedStepIsMadeOnceForAnAnswer) {
-  static int made = 0, anew = 0;  // how often a graph counted its operator
-  const testing::TemporaryFolder folder;
-  register_op("mylib::counting", [](const auto&, const auto&) { return static_cast<double>(++made); });
+/// A job of a captured step with an operator of this name, on a T4.
+Workload job_with(const char* op, const testing::TemporaryFolder& folder) {
   nlohmann::json step = testing::linear_step();
-  step["ops"][4]["name"] = "mylib::counting";
+  step["ops"][4]["name"] = op;
   step["ops"][4]["outputs"] = {2};
   Workload job;
   job.network = add_graph(folder.write("step.json", step.dump())).name();
   job.batch_size = testing::batch;
   job.device = "T4";
+  return job;
+}
+
+TEST(Forecast, ACapturedStepIsMadeOnceForAnAnswer) {
+  static int made = 0, anew = 0;  // how often a graph counted its operator
+  const testing::TemporaryFolder folder;
+  register_op("mylib::counting", [](const auto&, const auto&) { return static_cast<double>(++made); });
+  const Workload job = job_with("mylib::counting", folder);
   const TimeRegressor model = TimeRegressor::standard();
   made = 0;
   (void)forecast(model, job);
@@ -245,13 +251,7 @@ TEST(Forecast, TheLargestBatchOfASmallCapturedStepTakesFewGraphs) {
     ++made;
     return 64.0;
   });
-  nlohmann::json step = testing::linear_step();
-  step["ops"][4]["name"] = "mylib::counted";
-  step["ops"][4]["outputs"] = {2};
-  Workload job;
-  job.network = add_graph(folder.write("step.json", step.dump())).name();
-  job.batch_size = testing::batch;
-  job.device = "T4";
+  const Workload job = job_with("mylib::counted", folder);
   made = 0;
   JobTerms terms;
   terms.find_largest_batch = true;
