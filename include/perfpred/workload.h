@@ -71,7 +71,11 @@ class EpochSamples {
   bool is_stated_ = true;
 };
 
-inline constexpr std::int64_t selective_checkpoint = -1;  ///< of Workload::checkpoint, `selective` in texts
+/// Of Workload::checkpoint. `selective` in texts: of the attention alone (Korthikanti et al. 2022).
+inline constexpr std::int64_t selective_checkpoint = -1;
+/// `op` in texts: of each block all but every second matrix product, the first one among them, and the fused attention
+/// (torchtitan's mode selective with selective_ac_option op, distributed/activation_checkpoint.py).
+inline constexpr std::int64_t op_checkpoint = -2;
 
 /// What is trained: a network with its hyper-parameters, the batch, the data's shape and size, and how and where it
 /// runs. A value type; two workloads are the same if and only if their keys are equal. By default the smallest
@@ -93,8 +97,8 @@ struct PERFPRED_API Workload {
   OptimizerImpl optimizer_impl = OptimizerImpl::fused;  ///< `foreach` only for optimizers that have a fused kernel, too
   Weights weights = Weights::as_precision;
   AdapterName adapter;  ///< only for transformers; packed weights (nf4, int8, int4) need one
-  /// Of a transformer, what the backward pass computes anew: every k-th block; 0: nothing; selective_checkpoint: its
-  /// attention (Korthikanti et al. 2022).
+  /// Of a transformer, what the backward pass computes anew: every k-th block; 0: nothing; selective_checkpoint or
+  /// op_checkpoint.
   std::int64_t checkpoint = 0;
   std::int64_t accumulate = 1;        ///< batches whose gradients one update uses, >= 1
   LossForm loss = LossForm::whole;    ///< `chunked` only for language models

@@ -239,7 +239,7 @@ LayoutInput layout_input(const Job& job, const World& world) {
   set(LayoutInput::hidden, network.hidden);
   set(LayoutInput::layers, network.layers);
   set(LayoutInput::bytes, computes_in_half(workload) ? 2 : 4);
-  const bool all_again = workload.checkpoint > 0, some_again = workload.checkpoint == selective_checkpoint;
+  const bool all_again = workload.checkpoint > 0, some_again = workload.checkpoint < 0;
   input.numbers[LayoutInput::recompute] = all_again ? 2 : some_again ? 1 : 0;
   input.numbers[LayoutInput::gathers] = gathers_parameters(layout) ? 1 : 0;
   return input;

@@ -181,8 +181,9 @@ void StepBuilder::run_forward(std::int32_t layer) {
   layer_ = layer;
   LayerState& s = state();
   s.needs_gradient = is_trained(0) || is_trained(1);
-  // peft's enable_input_require_grads(): checkpoints need an input with a gradient.
-  if (network_.adapted && style_.checkpoint > 0 && this->layer().kind == LayerKind::embedding) s.needs_gradient = true;
+  // peft's enable_input_require_grads(): checkpoints of blocks need an input with a gradient.
+  const bool has_checkpoints = style_.checkpoint != 0 && style_.checkpoint != selective_checkpoint;
+  if (network_.adapted && has_checkpoints && this->layer().kind == LayerKind::embedding) s.needs_gradient = true;
   for (const std::int32_t i : network_.inputs(this->layer())) s.needs_gradient |= state_of(i).needs_gradient;
   rule_of(this->layer().kind).forward(*this, this->layer());
 }
@@ -208,13 +209,13 @@ OpGraph StepBuilder::build() {
 }
 
 void StepBuilder::run_backward() {
-  const bool is_selective = style_.checkpoint == selective_checkpoint;
-  const auto& blocks = is_selective ? network_.attentions : network_.blocks;
+  const std::int64_t every = std::max(style_.checkpoint, std::int64_t{1});
+  const auto& blocks = style_.checkpoint == selective_checkpoint ? network_.attentions : network_.blocks;
   auto block = static_cast<std::int64_t>(blocks.size()) - 1;
   for (layer_ = static_cast<std::int32_t>(states_.size()) - 1; layer_ >= 0; --layer_) {
     if (block >= 0 && layer_ == blocks[static_cast<std::size_t>(block)].second) {
       const auto [first, last] = blocks[static_cast<std::size_t>(block)];
-      if (is_selective || (style_.checkpoint > 0 && block % style_.checkpoint == 0)) compute_anew(first, last);
+      if (style_.checkpoint != 0 && block % every == 0) compute_anew(first, last);
       --block;
     }
     if (state().gradient == no_tensor) continue;
@@ -225,26 +226,32 @@ void StepBuilder::run_backward() {
 }
 
 /// torch.utils.checkpoint without reentrance: up to the last operator that keeps something, and of a product, whose
-/// operands are kept, without it.
+/// operands are kept, without it. What `op_checkpoint` keeps is read again in place of being computed.
 void StepBuilder::compute_anew(std::int32_t first, std::int32_t last) {
   const auto keeps_nothing = [](LayerKind kind) {
     return kind == LayerKind::add || kind == LayerKind::scale || kind == LayerKind::to_float ||
            kind == LayerKind::to_adapter;
   };
+  static constexpr std::array kept = {OpKind::mm, OpKind::addmm, OpKind::attention};
+  constexpr std::span products = std::span(kept).first<2>();
+  std::int64_t linear_layers = 0;
   std::int32_t stop = last;
   while (stop > first && keeps_nothing(network_.layers[static_cast<std::size_t>(stop)].kind)) --stop;
   for (std::int32_t layer = first; layer <= stop; ++layer) {
-    skips_products_ = layer == stop;
+    const LayerKind kind = network_.layers[static_cast<std::size_t>(layer)].kind;
+    const bool is_even = kind == LayerKind::linear && linear_layers++ % 2 == 0;
+    const bool keeps = style_.checkpoint == op_checkpoint && (is_even || kind == LayerKind::attention);
+    skipped_ = keeps ? std::span<const OpKind>(kept) : layer == stop ? products : std::span<const OpKind>();
     LayerState& s = state_of(layer);
-    const TensorId output = s.output;
-    LayerState anew;
-    anew.gradient = s.gradient;
-    anew.strided = s.strided;
-    s = std::move(anew);
+    LayerState before = std::move(s);
+    s = {};
+    s.gradient = before.gradient;
+    s.strided = before.strided;
     run_forward(layer);
-    if (layer == stop) s.output = output;
+    if (keeps) s.saved = before.saved;
+    if (keeps || layer == stop) s.output = before.output;
   }
-  skips_products_ = false;
+  skipped_ = {};
   layer_ = last;
 }
 
@@ -290,7 +297,7 @@ void StepBuilder::unpack_weight(DataType compute) {
   for (const TensorId part : buffers()) {
     if (part != no_tensor) packed.push_back(part);
   }
-  if (!skips_products_) add_update("dequantize", packed, weights);
+  if (skipped_.empty()) add_update("dequantize", packed, weights);
 }
 
 void StepBuilder::read_all_weights(DataType compute, std::vector<TensorId>& read) {

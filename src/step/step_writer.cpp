@@ -13,7 +13,7 @@ TensorId StepWriter::transposed(TensorId id) {
 }
 
 void StepWriter::add_op(OpKind kind, std::span<const TensorId> inputs, std::span<const TensorId> outputs, bool causal) {
-  if (skips_products_ && (kind == OpKind::mm || kind == OpKind::addmm)) return;
+  if (std::find(skipped_.begin(), skipped_.end(), kind) != skipped_.end()) return;
   graph_.add_op(kind, phase_, layer_, inputs, outputs, false, causal);
 }
 

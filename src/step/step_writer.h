@@ -70,7 +70,7 @@ class StepWriter {
   std::vector<bool> is_hidden_matrix_;
   std::int32_t layer_ = -1;
   Phase phase_ = Phase::forward;
-  bool skips_products_ = false;  // the last layer that is computed anew keeps its operands, not its result
+  std::span<const OpKind> skipped_;  // while a layer is computed anew: whose results are there, or are not needed
 
  private:
   void unscale_gradients();

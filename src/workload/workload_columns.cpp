@@ -167,13 +167,15 @@ std::int64_t parse_checkpoint(std::string_view text, const ValuePlace& place) {
   if (text == "none") return 0;
   if (text == "all") return 1;
   if (text == "selective") return selective_checkpoint;
+  if (text == "op") return op_checkpoint;
   if (text.empty() || text.find_first_not_of("0123456789") != std::string_view::npos)
-    throw_bad_value(place, text, "none, all, selective or a positive integer");
+    throw_bad_value(place, text, "none, all, selective, op or a positive integer");
   return parse_positive_integer(text, place);
 }
 
 std::string checkpoint_text(const Workload& w) {
   if (w.checkpoint == selective_checkpoint) return "selective";
+  if (w.checkpoint == op_checkpoint) return "op";
   return w.checkpoint == 0 ? "none" : w.checkpoint == 1 ? "all" : written(w.checkpoint);
 }
 
@@ -210,15 +212,15 @@ std::vector<WorkloadColumn> rarer_columns() {
              .only_predicted = true,
              .check = [](const W& w) { (void)parse_adapter(w.adapter); }}),
       in_words(field("checkpoint", &W::checkpoint, parse_checkpoint,
-                     "what the backward pass computes anew: none, all, every k-th block as a number, or selective (the "
-                     "attention)",
+                     "what the backward pass computes anew: none, all, every k-th block as a number, selective (the "
+                     "attention), or op (all but every second product and fused attention, as torchtitan's)",
                      {.usual = "none",
                       .how = Why::other_layout,
                       .of_transformers = true,
                       .of_network = true,
                       .only_predicted = true,
-                      .check = [](const W& w) { check_least("checkpoint", w.checkpoint, selective_checkpoint); }}),
-               checkpoint_text, {"none", "all", "selective"}),
+                      .check = [](const W& w) { check_least("checkpoint", w.checkpoint, op_checkpoint); }}),
+               checkpoint_text, {"none", "all", "selective", "op"}),
       field("accumulate", &W::accumulate, parse_positive_integer, "batches whose gradients one update uses",
             {.usual = "1",
              .how = Why::other_optimizer,

@@ -22,8 +22,8 @@ _TEXTS = {  # a pattern, and what it is
     "classes": ("[2-9]|[1-9][0-9]+", "an integer of at least 2"),
     "input": ("[1-9][0-9]*(x[1-9][0-9]*)*", "sizes as 3x224x224"),
     "checkpoint": (
-        "none|all|selective|[1-9][0-9]*",
-        "none, all, selective or a positive integer",
+        "none|all|selective|op|[1-9][0-9]*",
+        "none, all, selective, op or a positive integer",
     ),
     "adapter": (
         "(lora|dora|adalora|ia3|adapter)(:[a-z0-9=,+]+)?",
