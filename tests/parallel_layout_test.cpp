@@ -34,12 +34,13 @@ TEST(ParallelLayout, HasOneTextForOneMeaning) {
     const char* text;
     const char* canonical;
   };
-  for (const auto& [text, canonical] : std::array<Case, 8>{{{"ddp", "ddp"},
+  for (const auto& [text, canonical] : std::array<Case, 9>{{{"ddp", "ddp"},
                                                             {"tp=1", "ddp"},
                                                             {"zero1", "zero1"},
                                                             {"dp=8,tp=2,pp=4", "tp=2,pp=4,dp=8"},
                                                             {"tp=2+zero1", "zero1+tp=2"},
                                                             {"fsdp+tp=8,sp=1", "fsdp+tp=8,sp=1"},
+                                                            {"full=1+fsdp", "fsdp+full=1"},
                                                             {" pp=4, vp=3 ", "pp=4,vp=3"},
                                                             {"cp=2,ep=4,etp=2,sp=0", "cp=2,ep=4,etp=2"}}}) {
     const ParallelLayout layout = ParallelLayout::parse(text);
@@ -71,6 +72,8 @@ TEST(ParallelLayout, RefusesInOneLine) {
                           {"zero1+fsdp", "8", "may be joined"},
                           {"vp=2", "8", "vp is for pp above 1"},
                           {"sp=2", "8", "sp \"2\""},
+                          {"zero2+full=1", "8", "full is for fsdp or zero3 alone"},
+                          {"fsdp+tp=2,full=1", "8", "full is for fsdp or zero3 alone"},
                           {"tp=3", "8", "a multiple of 3 (tp x pp x cp) is needed"},
                           {"tp=2,dp=2", "8", "4 are needed"},
                           {"ep=3", "8", "does not divide 8 devices of a pipeline stage; 2 and 4 do"},

@@ -254,6 +254,30 @@ TEST(SeveralDevices, ReplicasShareWhatTheLayoutSays) {
   }
 }
 
+/// What loads or saves all parameters in one piece has them beside each device's share.
+TEST(SeveralDevices, GatherAllParametersWhereThatIsSaid) {
+  Workload lora = job("llama3.1_8b", "A100-SXM4-80GB", 1, {512});
+  lora = with_field(with_field(lora, "adapter", "lora:r=8,targets=attention"), "weights", "bf16");
+  lora.checkpoint = 1;
+  const auto of = [&](const char* parallel) { return *forecast_of(on(lora, parallel, "4")).memory; };
+  const double whole = 2.0 * static_cast<double>(lora.params());
+  EXPECT_LT(static_cast<double>(of("fsdp").device.upper), whole);
+  EXPECT_NEAR(static_cast<double>(of("fsdp+full=1").tensors.p50) / whole, 1.25, 0.01);
+  lora = with_field(with_field(lora, "checkpoint", "none"), "batch_size", "64");
+  EXPECT_EQ(of("fsdp+full=1").tensors.p50, of("fsdp").tensors.p50);  // its steps take more
+}
+
+/// The allocator keeps what it keeps of the tensors that there are: not that of weights which others have.
+TEST(SeveralDevices, ReserveInProportionToTheirTensors) {
+  Workload qlora = job("llama3.1_405b", "A100-SXM4-80GB", 2, {2048});
+  qlora = with_field(with_field(qlora, "adapter", "lora:r=16,targets=all"), "weights", "nf4");
+  qlora.checkpoint = 1;
+  qlora.compiled = true;
+  const MemoryEstimate alone = *forecast_of(qlora).memory, shared = *forecast_of(on(qlora, "fsdp", "8")).memory;
+  EXPECT_NEAR(static_cast<double>(shared.reserved.p50) / static_cast<double>(shared.tensors.p50),
+              static_cast<double>(alone.reserved.p50) / static_cast<double>(alone.tensors.p50), 1e-6);
+}
+
 TEST(SeveralDevices, MoreDevicesMakeALargeNetworkFit) {
   Workload large = job("llama3.1_8b", "A100-SXM4-80GB", 1, {4096});
   large.checkpoint = 1;

@@ -47,10 +47,13 @@ struct PERFPRED_API ParallelLayout {
   std::int64_t etp = 1;  ///< devices that share each expert's matrices
   std::int64_t vp = 1;   ///< chunks of layers on each pipeline stage, which are interleaved
   bool sp = false;       ///< sequence parallelism: what tp does not share is shared by words; nothing without tp
+  bool full = false;     ///< each device gathers all parameters to load or to save them, as PyTorch's FULL_STATE_DICT
+                         ///< without offload; only where replicas of a whole network share them (zero3, fsdp)
 
   /// `ddp`, `fsdp`, `zero1`, `zero2`, `zero3`, or `tp=2,pp=4,dp=8,cp=,ep=,etp=,vp=,sp=0|1` in any order, where what is
-  /// left out is 1 (sp 0, dp what the placement leaves); `fsdp` and `zero*` may be joined to it: `zero1+tp=2,pp=4`.
-  /// @throws InputError for another text, and for chunks (vp) without a pipeline
+  /// left out is 1 (sp 0, dp what the placement leaves); `fsdp` and `zero*` may be joined to it: `zero1+tp=2,pp=4`,
+  /// `fsdp+full=1`.
+  /// @throws InputError for another text, for chunks (vp) without a pipeline, and for full of what is not shared
   [[nodiscard]] static ParallelLayout parse(std::string_view text);
   /// Canonical: `zero1+tp=2,pp=4`, in the order of the fields and without what is 1 or not stated.
   [[nodiscard]] std::string text() const;

@@ -16,6 +16,7 @@
 #include "step/job.h"
 #include "step/kept_steps.h"
 #include "step/parts_needed.h"
+#include "workload/rank_network.h"
 #include "workload/workload_columns.h"
 #include "workload/world.h"
 
@@ -103,11 +104,14 @@ std::vector<std::string> assumed_fields(const Workload& workload, const std::vec
     assumed.emplace_back("gpus_per_node");
   if (is_on_one_device(workload)) return assumed;
   if (workload.cluster.empty()) assumed.emplace_back("cluster");
+  if (gathers_parameters(workload.parallel) && !workload.parallel.full && !splits_network(workload.parallel))
+    assumed.emplace_back("parallel");
   return assumed;
 }
 
 std::string assumed_value(const Workload& workload, std::string_view field) {
   if (field == "gpus_per_node") return world_of(workload).placement.text();
+  if (field == "parallel") return workload.parallel.text() + "; each device loads and saves its share (else full=1)";
   return field == "cluster" ? "links of its usual node" : field_text(workload, field);
 }
 

@@ -36,6 +36,7 @@ std::string unknown_field(const Workload& workload, const std::optional<Device>&
   if (workload.padding != Padding::packed) return "padding padded";
   if (workload.optimizer_impl != OptimizerImpl::fused) return "optimizer_impl foreach: Megatron-LM's is fused";
   if (workload.checkpoint > 1) return "checkpoint of every k-th block: none, selective and all are known";
+  if (workload.checkpoint == op_checkpoint) return "checkpoint op: none, selective and all are known";
   if (device && (device->kind != DeviceKind::gpu || device->vendor == "AMD")) return "devices but NVIDIA's GPUs";
   return {};
 }
@@ -58,19 +59,6 @@ RankRequest request_of(const Workload& workload, const TransformerDescription& n
   return request;
 }
 
-void add(MemoryBound& bound, double p50, double upper) {
-  bound.p50 += std::llround(p50);
-  bound.upper += std::llround(upper);
-}
-
-/// Adds bytes, or takes them away, that all of the rank's memory has.
-void add_everywhere(MemoryEstimate& memory, double bytes, double upper) {
-  memory.peak_bytes += std::llround(bytes);
-  for (MemoryBound MemoryEstimate::*bound :
-       {&MemoryEstimate::tensors, &MemoryEstimate::reserved, &MemoryEstimate::device})
-    add(memory.*bound, bytes, upper);
-}
-
 /// What each of the replicas has of `bytes` that they share.
 std::int64_t shared(std::int64_t bytes, std::int64_t replicas) { return (bytes + replicas - 1) / replicas; }
 
@@ -89,12 +77,13 @@ double gradient_bytes(const OpGraph& step) {
 /// of state, of gradients and of parameters; of these FSDP gathers a block while it computes another.
 void share(MemoryEstimate& memory, const Workload& workload, const World& world, double bucket_bytes) {
   const Sharding sharding = world.layout.sharding;
-  const std::int64_t replicas = world.layout.dp;
+  const auto add_tensors = [&](std::int64_t MemoryEstimate::*kind, std::int64_t bytes) {
+    memory.*kind += bytes;
+    memory.tensors.p50 += bytes;
+    memory.tensors.upper += bytes;
+  };
   const auto take = [&](std::int64_t MemoryEstimate::*kind) {
-    const std::int64_t own = shared(memory.*kind, replicas);
-    const auto freed = static_cast<double>(memory.*kind - own);
-    memory.*kind = own;
-    add_everywhere(memory, -freed, -freed);
+    add_tensors(kind, shared(memory.*kind, world.layout.dp) - memory.*kind);
   };
   const auto parameters = static_cast<double>(memory.parameters);
   if (sharding != Sharding::none) take(&MemoryEstimate::optimizer);
@@ -103,14 +92,43 @@ void share(MemoryEstimate& memory, const Workload& workload, const World& world,
     take(&MemoryEstimate::parameters);
     const std::optional<TransformerDescription> network = find_transformer(workload.network);
     const auto blocks = static_cast<double>(network && network->layers > 0 ? network->layers + 1 : 1);
-    const double gathered = parameters * std::min(1.0, 2 / blocks);
-    memory.parameters += std::llround(gathered);
-    add_everywhere(memory, gathered, gathered);
+    add_tensors(&MemoryEstimate::parameters, std::llround(parameters * std::min(1.0, 2 / blocks)));
   } else {
-    memory.gradients += std::llround(bucket_bytes);
-    add_everywhere(memory, bucket_bytes, bucket_bytes);
+    add_tensors(&MemoryEstimate::gradients, std::llround(bucket_bytes));
   }
-  if (sharding == Sharding::none) return;
+}
+
+/// Where a replica gathers all parameters to load or to save them, and that takes more than its steps.
+/// @param parameters  of the network, bytes
+void gather_all(MemoryEstimate& memory, const World& world, std::int64_t parameters) {
+  const std::int64_t own = parameters + shared(parameters, world.layout.dp);
+  const std::int64_t held = own + memory.optimizer;
+  if (held <= memory.tensors.p50) return;
+  memory.tensors = {held, std::max(held, memory.tensors.upper)};
+  memory.parameters = own;
+  memory.gradients = memory.activations = memory.loader = 0;
+}
+
+/// From a rank's tensors what its allocator reserves, and what its device holds: as much more as on one device, whose
+/// operators it has one by one.
+void reserve(MemoryEstimate& memory, const MemoryEstimate& alone, double of_collectives) {
+  const auto kept = [&](std::int64_t MemoryBound::*of) {
+    const double ratio = static_cast<double>(alone.reserved.*of) / static_cast<double>(alone.tensors.*of);
+    return std::llround(static_cast<double>(memory.tensors.*of) * std::max(1.0, ratio));
+  };
+  memory.reserved = {kept(&MemoryBound::p50), kept(&MemoryBound::upper)};
+  memory.device = {memory.reserved.p50 + alone.device.p50 - alone.reserved.p50,
+                   memory.reserved.upper + alone.device.upper - alone.reserved.upper};
+  memory.device.upper += std::llround(of_collectives);
+  memory.given_back = std::llround(static_cast<double>(alone.given_back) * static_cast<double>(memory.reserved.upper) /
+                                   static_cast<double>(alone.reserved.upper));
+  memory.workspace = memory.reserved.p50 - memory.parameters - memory.gradients - memory.optimizer -
+                     memory.activations - memory.loader;
+  memory.peak_bytes = memory.device.p50;
+}
+
+/// The bound of replicas that share.
+void widen(MemoryEstimate& memory) {
   for (MemoryBound MemoryEstimate::*bound :
        {&MemoryEstimate::tensors, &MemoryEstimate::reserved, &MemoryEstimate::device}) {
     const double least = bound_sharded * static_cast<double>((memory.*bound).p50);
@@ -188,7 +206,9 @@ std::optional<PlacedMemory> MemoryOfPlaced::of(const Workload& workload) {
   const double of_collectives = device_.kind == DeviceKind::gpu ? collectives_upper : 0;
   if (!splits_network(world.layout)) {
     share(placed.memory, workload, world, known_alone->gradient_bytes);
-    add(placed.memory.device, 0, of_collectives);
+    if (world.layout.full) gather_all(placed.memory, world, alone.parameters);
+    reserve(placed.memory, alone, of_collectives);
+    if (world.layout.sharding != Sharding::none) widen(placed.memory);
     return placed;
   }
   const std::optional<TransformerDescription> network = transformer_of_words(workload);
@@ -198,22 +218,12 @@ std::optional<PlacedMemory> MemoryOfPlaced::of(const Workload& workload) {
   const RankMemory& rank = *known;
   MemoryEstimate& memory = placed.memory;
   memory.tensors = rank.tensors;
-  // What the allocator keeps unused, as it does of the rank's operators one by one.
-  const auto kept = [&](std::int64_t MemoryBound::*of) {
-    const double ratio = static_cast<double>(alone.reserved.*of) / static_cast<double>(alone.tensors.*of);
-    return std::llround(static_cast<double>(rank.tensors.*of) * std::max(1.0, ratio));
-  };
-  memory.reserved = {kept(&MemoryBound::p50), kept(&MemoryBound::upper)};
-  memory.device = {memory.reserved.p50 + alone.device.p50 - alone.reserved.p50,
-                   memory.reserved.upper + alone.device.upper - alone.reserved.upper};
-  add(memory.device, 0, of_collectives);
-  memory.peak_bytes = memory.device.p50;
   memory.parameters = bytes_of(rank, PartKind::parameters);
   memory.gradients = bytes_of(rank, PartKind::gradients);
   memory.optimizer = bytes_of(rank, PartKind::optimizer);
   memory.activations = bytes_of(rank, PartKind::activations);
-  memory.workspace = bytes_of(rank, PartKind::workspace) + memory.reserved.p50 - memory.tensors.p50;
   memory.loader = 0;
+  reserve(memory, alone, of_collectives);
   placed.stage = rank.stage;
   placed.tp = rank.tp;
   placed.ep = rank.ep;

@@ -18,9 +18,8 @@ namespace {
 
 constexpr std::int64_t most_of_layout = 1 << 20;  // of each number
 constexpr std::string_view layout_form =
-    "ddp, fsdp, zero1, zero2, zero3, or numbers as tp=2,pp=4 (of tp, pp, dp, cp, ep, etp, vp, sp), to which fsdp or "
-    "zero1 "
-    "to zero3 may be joined by +";
+    "ddp, fsdp, zero1, zero2, zero3, or numbers as tp=2,pp=4 (of tp, pp, dp, cp, ep, etp, vp, sp, full), to which fsdp "
+    "or zero1 to zero3 may be joined by +";
 
 constexpr std::array<std::pair<std::string_view, Sharding>, 5> shardings = {{{"ddp", Sharding::none},
                                                                              {"zero1", Sharding::zero1},
@@ -51,8 +50,8 @@ void set_number(ParallelLayout& layout, std::string_view item, std::vector<std::
     refuse_layout(whole, fmt::format("of one {}", shown(key)));
   seen.push_back(key);
   const ValuePlace place = {{}, 0, key};
-  if (key == "sp") {
-    layout.sp = parse_flag(value, place);
+  if (key == "sp" || key == "full") {
+    (key == "sp" ? layout.sp : layout.full) = parse_flag(value, place);
     return;
   }
   const auto* const found =
@@ -99,6 +98,9 @@ ParallelLayout ParallelLayout::parse(std::string_view text) {
   }
   layout.sp = layout.sp && layout.tp > 1;
   if (layout.vp > 1 && layout.pp == 1) refuse_layout(whole, "of a pipeline: vp is for pp above 1");
+  const bool shares_all = layout.sharding == Sharding::zero3 || layout.sharding == Sharding::fsdp;
+  if (layout.full && (!shares_all || layout.tp * layout.pp * layout.cp * layout.ep > 1))
+    refuse_layout(whole, "of shares of a whole network: full is for fsdp or zero3 alone");
   return layout;
 }
 
@@ -108,7 +110,9 @@ std::string ParallelLayout::text() const {
     const std::int64_t usual = name == "dp" ? 0 : 1;
     if (this->*number != usual) list += fmt::format("{}{}={}", list.empty() ? "" : ",", name, this->*number);
   }
-  if (sp) list += fmt::format("{}sp=1", list.empty() ? "" : ",");
+  for (const auto& [name, is_set] : {std::pair("sp", sp), std::pair("full", full)}) {
+    if (is_set) list += fmt::format("{}{}=1", list.empty() ? "" : ",", name);
+  }
   if (list.empty()) return std::string(to_string(sharding));
   return sharding == Sharding::none ? list : fmt::format("{}+{}", to_string(sharding), list);
 }
