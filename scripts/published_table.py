@@ -444,8 +444,14 @@ def placement_of(row):
     if numbers.get("tp", 1) > 1 and WITH_SP.search(row["source"]):
         numbers["sp"] = 1
     split = ",".join(f"{name}={value}" for name, value in numbers.items())
+    if row["source"].startswith("Lightning-AI/litgpt") and shared in ("fsdp", "zero3") and not split:
+        split = "full=1"  # Fabric's load_raw() and save() of whole networks
     parallel = f"{shared}+{split}" if split and shared != "ddp" else split or shared
     return {"parallel": parallel, "gpus_per_node": f"{gpus // nodes}x{nodes}" if nodes > 1 else str(gpus)}
+
+
+# torchtitan's default selective_ac_option.
+PER_OP = re.compile(r"^pytorch/torchtitan .*selective|per[- ]op")
 
 
 def is_megatron(row):
@@ -498,6 +504,9 @@ def request_of(row, notes, programs, memory):
         if row["source"].startswith(source) and word in row["model"].lower():
             targets = fields.get("adapter_targets", targets)
             request.update({name: value for name, value in fields.items() if name != "adapter_targets"})
+    if row["source"].startswith("NVIDIA/DeepLearningExamples") and "bert" in request["network"] and \
+            (request["software"], request["precision"]) == ("pytorch", "fp16"):
+        request["weights"] = "fp16"  # apex.amp's O2 in its run_pretraining.py and run_squad.py
     if "flash attention on" in notes:
         request["attention"] = "sdpa"
     request.update(placement_of(row))
@@ -518,6 +527,8 @@ def request_of(row, notes, programs, memory):
         request["layout"] = row["layout"]
     if re.match(r"(true|yes)", row["activation_checkpointing"].lower()):
         request["checkpoint"] = "all"
+    if PER_OP.search(f"{row['source']} {row['activation_checkpointing']}"):
+        request["checkpoint"] = "op"
     if "chunked cross entropy" in notes:
         request["loss"] = "chunked"
     if memory and request["software"] != "pytorch":
