@@ -44,11 +44,8 @@ std::vector<std::string> what_is_left_out(const Answer& answer, const Program& p
     lines.push_back(fmt::format("epoch, total and price: {} is not stated", epoch_fields(workload, program)));
   if (!answer.texts && std::ranges::find(answer.assumed, "padding") != answer.assumed.end())
     lines.emplace_back("texts of several lengths, which take more memory and time: padding=padded");
-  if (is_on_one_device(workload)) return lines;
-  if (!answer.forecast.memory)
+  if (!is_on_one_device(workload) && !answer.forecast.memory)
     lines.emplace_back("memory: it is not known for this layout, network and training");
-  else
-    lines.emplace_back("buffers of the collectives' library, which the upper bound alone has");
   return lines;
 }
 

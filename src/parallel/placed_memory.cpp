@@ -23,9 +23,9 @@ constexpr double bound_sharded = 1.45;
 /// The same of shares of split networks: torchtitan's two runs of Llama 3.1 70B on 256 devices take 1.63 and 1.73 times
 /// the expected bytes (docs/notes/parallel.md).
 constexpr double bound_joined = 1.8;
-/// Bytes of NCCL on a device, at most: what nvidia-smi shows of jobs on 8 and 16 A100 beside what one device would
-/// show.
-constexpr double collectives_upper = 1.5e9;
+/// Bytes of NCCL on a device: nvidia-smi shows 1.4 to 3.7 GB more of jobs on 8 and 16 A100 than of those on one
+/// (FlagPerf's ResNet-50 and MobileNet); of the most a part is the allocator's.
+constexpr MemoryBound collectives_of_gpu = {1'400'000'000, 3'000'000'000};
 
 /// What a rank's memory would depend on, and is not known; empty if there is nothing.
 std::string unknown_field(const Workload& workload, const std::optional<Device>& device) {
@@ -111,7 +111,7 @@ void gather_all(MemoryEstimate& memory, const World& world, std::int64_t paramet
 
 /// From a rank's tensors what its allocator reserves, and what its device holds: as much more as on one device, whose
 /// operators it has one by one.
-void reserve(MemoryEstimate& memory, const MemoryEstimate& alone, double of_collectives) {
+void reserve(MemoryEstimate& memory, const MemoryEstimate& alone, const MemoryBound& of_collectives) {
   const auto kept = [&](std::int64_t MemoryBound::*of) {
     const double ratio = static_cast<double>(alone.reserved.*of) / static_cast<double>(alone.tensors.*of);
     return std::llround(static_cast<double>(memory.tensors.*of) * std::max(1.0, ratio));
@@ -119,7 +119,9 @@ void reserve(MemoryEstimate& memory, const MemoryEstimate& alone, double of_coll
   memory.reserved = {kept(&MemoryBound::p50), kept(&MemoryBound::upper)};
   memory.device = {memory.reserved.p50 + alone.device.p50 - alone.reserved.p50,
                    memory.reserved.upper + alone.device.upper - alone.reserved.upper};
-  memory.device.upper += std::llround(of_collectives);
+  memory.context += of_collectives.p50;
+  memory.device.p50 += of_collectives.p50;
+  memory.device.upper += of_collectives.upper;
   memory.given_back = std::llround(static_cast<double>(alone.given_back) * static_cast<double>(memory.reserved.upper) /
                                    static_cast<double>(alone.reserved.upper));
   memory.workspace = memory.reserved.p50 - memory.parameters - memory.gradients - memory.optimizer -
@@ -203,7 +205,7 @@ std::optional<PlacedMemory> MemoryOfPlaced::of(const Workload& workload) {
   const MemoryEstimate& alone = known_alone->memory;
   const World world = world_of(workload);
   PlacedMemory placed = {alone};
-  const double of_collectives = device_.kind == DeviceKind::gpu ? collectives_upper : 0;
+  const MemoryBound of_collectives = device_.kind == DeviceKind::gpu ? collectives_of_gpu : MemoryBound();
   if (!splits_network(world.layout)) {
     share(placed.memory, workload, world, known_alone->gradient_bytes);
     if (world.layout.full) gather_all(placed.memory, world, alone.parameters);

@@ -32,7 +32,7 @@ class MemoryOfPlaced {
 
   /// Of a network that is split, what Megatron-LM's ranks hold (rank_memory()). Of replicas what one device holds, with
   /// the buckets of PyTorch's DistributedDataParallel, or without what they share, of which FSDP gathers two blocks at
-  /// a time. Buffers of the collectives' library are in the bound alone.
+  /// a time. Buffers of the collectives' library are in `context`.
   /// @returns nothing where it is not known: a device whose allocator is not, and what rank_request() and
   /// rank_memory() refuse
   [[nodiscard]] std::optional<PlacedMemory> of(const Workload& workload);
