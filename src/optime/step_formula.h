@@ -97,8 +97,10 @@ class StepFormula {
   /// Attention of numbers in single precision on matrix units, which take three products for one (PyTorch's kernels:
   /// CUTLASS, OpMultiplyAddFastF32).
   [[nodiscard]] bool is_single_attention(const StepKernel& kernel) const {
-    const bool attends = kernel.kind == OpKind::attention || kernel.kind == OpKind::attention_backward;
-    return attends && matrix_units_ && kernel.type == DataType::f32;
+    return is_attention(kernel) && matrix_units_ && kernel.type == DataType::f32;
+  }
+  [[nodiscard]] static bool is_attention(const StepKernel& kernel) {
+    return kernel.kind == OpKind::attention || kernel.kind == OpKind::attention_backward;
   }
   [[nodiscard]] double product_seconds(const StepKernel& kernel, double compute) const;
   [[nodiscard]] double host_seconds(const StepKernel& kernel, bool backward) const;
@@ -128,6 +130,7 @@ class StepFormula {
   double depthwise_channels_last_ = 1, grouped_channels_last_ = 1;  ///< factors of the seconds in such memory
   double attention_ = 1;                                            ///< factor of the seconds of attention
   double attention_single_ = 1;
+  double softmax_ = 1;         ///< factor of those of attention in half precision on matrix units
   double fused_ = 1;           ///< of the seconds of a byte
   double misaligned_ = 1;      ///< of products on the matrix units of Ampere and later
   double sms_, l2_;            ///< sms_ 0: products are not cut into tiles
