@@ -279,6 +279,30 @@ TEST(Forecast, NoStepIsFasterThanItsRoofline) {
   }
 }
 
+/// TFLOP/s of causal attention with 128 numbers a head, forward and backward: FlashAttention-2 reaches 189 on an A100
+/// and 335 on an H100 (Dao 2023, figures 4 and 7); a half is left where texts are short.
+TEST(Forecast, AttentionOfLongTextsComputesWhatFlashAttentionDoes) {
+  const auto rate = [](const char* device, std::int64_t words) {
+    Workload job = Workload::zoo("transformer:layers=8,hidden=4096,heads=32,vocab=1000,mlp_hidden=512,bias=0,dropout=0",
+                                 16'384 / words, {words});
+    job.device = device;
+    job.precision = Precision::bf16;
+    job.weights = Weights::bf16;
+    const Forecast answer = forecast(TimeRegressor::standard(), job);
+    double attention = 0, all = 0;
+    for (const TimeTerm& term : answer.breakdown) {
+      all += term.sec;
+      if (term.op.starts_with("attention")) attention += term.sec;
+    }
+    return 8 * 3.5 * 2.0 * 16'384.0 * static_cast<double>(words) * 4096 / (attention / all * answer.step_sec.p50) /
+           1e12;
+  };
+  EXPECT_NEAR(rate("A100-SXM4-80GB", 16'384) / 189, 1, 0.15);
+  EXPECT_LT(rate("H100-SXM5-80GB", 16'384), 335);
+  EXPECT_GT(rate("H100-SXM5-80GB", 16'384), 335 * 0.7);
+  EXPECT_NEAR(rate("A100-SXM4-80GB", 512) / rate("A100-SXM4-80GB", 16'384), 0.6, 0.15);
+}
+
 TEST(Forecast, TheHostIsAPartOfAStepThatWaitsForIt) {
   Workload job = Workload::zoo("shufflenet_v2_x0_5", 1);  // some hundred short kernels
   job.device = "A100-SXM4-80GB";
