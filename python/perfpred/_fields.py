@@ -211,7 +211,7 @@ Layout = Literal["nchw", "nhwc"]
 Attention = Literal["sdpa", "eager"]
 OptimizerImpl = Literal["fused", "foreach"]
 Weights = Literal["as_precision", "bf16", "fp16", "nf4", "int8", "int4"]
-Checkpoint = Literal["none", "all", "selective"]
+Checkpoint = Literal["none", "all", "selective", "op"]
 Software = Literal["pytorch", "tensorflow", "xla", "mxnet", "paddle", "jax"]
 Loader = Literal["none", "included"]
 Loss = Literal["whole", "chunked"]
@@ -286,7 +286,8 @@ class WorkloadFields(TypedDict, total=False):
     dora, adalora, ia3, adapter."""
     checkpoint: Union[Checkpoint, Whole]
     """What the backward pass computes anew: none, all, every k-th block as a number,
-    or selective (the attention) (default none)."""
+    selective (the attention), or op (all but every second product and fused
+    attention, as torchtitan's) (default none)."""
     accumulate: Whole
     """Batches whose gradients one update uses (default 1)."""
     compiled: Flag
