@@ -257,10 +257,10 @@ TEST(SeveralDevices, ReplicasShareWhatTheLayoutSays) {
 /// What loads or saves all parameters in one piece has them beside each device's share.
 TEST(SeveralDevices, GatherAllParametersWhereThatIsSaid) {
   Workload lora = job("llama3.1_8b", "A100-SXM4-80GB", 1, {512});
+  const double whole = 2.0 * static_cast<double>(lora.params());
   lora = with_field(with_field(lora, "adapter", "lora:r=8,targets=attention"), "weights", "bf16");
   lora.checkpoint = 1;
   const auto of = [&](const char* parallel) { return *forecast_of(on(lora, parallel, "4")).memory; };
-  const double whole = 2.0 * static_cast<double>(lora.params());
   EXPECT_LT(static_cast<double>(of("fsdp").device.upper), whole);
   EXPECT_NEAR(static_cast<double>(of("fsdp+full=1").tensors.p50) / whole, 1.25, 0.01);
   lora = with_field(with_field(lora, "checkpoint", "none"), "batch_size", "64");

@@ -10,14 +10,16 @@ namespace {
 // Exponent p of the roofline's rounded corner; 1.5 and 2.5 times as sharp was without gain (docs/notes/optime.md).
 constexpr double sharpness = 2.5;
 
-/// FlashAttention-2, which PyTorch has, does not use Hopper's own instructions: forward and backward up to 203 of 312
-/// TFLOP/s on an A100, 335 of 989 on an H100 (Dao 2023, figures 4 and 7).
-constexpr double late_attention = (203.0 / 312) / (335.0 / 989);
+/// FlashAttention-2, which PyTorch has, does not use Hopper's own instructions: 225 of 312 TFLOP/s on an A100, 335 of
+/// 989 on an H100 (Dao 2023, section 4.1).
+constexpr double late_attention = (225.0 / 312) / (335.0 / 989);
 
 // Fused attention in half precision beside a product of its size: what its softmax takes on the vector units, the less
 // of it hidden the faster the matrix units are, and rows of queries that fill no tile or see half of one
 // (docs/notes/optime.md, Fused attention of long texts).
 constexpr double of_attention = 1.11, of_softmax = 0.04, attention_rows_half = 350;
+/// Forward and backward together FlashAttention-2 reaches 203 on the A100 (figure 4), the 335 are of both.
+constexpr double late_softmax = 203.0 / 225;
 
 using P = StepParameters;
 
@@ -102,8 +104,12 @@ StepFormula::StepFormula(const StepParameters& p, const StepDevice& device, cons
   grouped_channels_last_ = std::exp(p.grouped_channels_last);
   attention_single_ = std::exp(p.attention_single);
   fused_ = std::exp(-p.fused);
-  if (device.chip.data_centre && generation(device.chip.arch) >= generation("Hopper")) attention_ = late_attention;
-  if (matrix_units_) softmax_ = of_attention * (1 + of_softmax * device.matrix.flops / device.matrix.vector_flops);
+  softmax_power_ = p.attention_softmax;
+  softmax_ = of_attention * (1 + of_softmax * device.matrix.flops / device.matrix.vector_flops);
+  if (device.chip.data_centre && generation(device.chip.arch) >= generation("Hopper")) {
+    attention_ = late_attention;
+    softmax_ *= late_softmax;
+  }
   depth_half_ = std::exp(p.depth_half);
   width_half_ = std::exp(p.width_half);
   grouped_ = std::exp(p.grouped);
@@ -211,17 +217,18 @@ StepFormula::Parts StepFormula::fourier_parts(const StepKernel& kernel) const {
           kernel.fourier_bytes * group.seconds_per_byte * unfed_, 0, depth, width};
 }
 
+double StepFormula::log_softmax(const StepKernel& kernel) const {
+  return std::log(softmax_ * (1 + attention_rows_half / kernel.depth));
+}
+
 /// @param compute  seconds of its FLOPs at the group's rate
 double StepFormula::product_seconds(const StepKernel& kernel, double compute) const {
   const Group& group = groups_[static_cast<std::size_t>(kernel.group)];
   compute *= (1 + depth_half_ / kernel.depth) * (1 + width_half_ / kernel.width);
   if (kernel.group == StepGroup::recurrent) compute *= idle_factor(kernel);
   if (is_attention(kernel)) compute *= attention_;
-  if (is_single_attention(kernel)) {
-    compute *= attention_single_;
-  } else if (is_attention(kernel) && matrix_units_) {
-    compute *= softmax_ * (1 + attention_rows_half / kernel.depth);
-  }
+  if (is_single_attention(kernel)) compute *= attention_single_;
+  if (has_softmax(kernel)) compute *= std::exp(softmax_power_ * log_softmax(kernel));
   if (kernel.grouped && group.conv) compute *= (kernel.channels_last ? grouped_channels_last_ : 1) / grouped_;
   if (!fills_matrix_units(kernel))
     compute *= wants_sizes_ ? group.vector_ratio : std::min(group.vector_ratio, misaligned_);
@@ -361,6 +368,7 @@ void StepFormula::add_products(const StepKernel& kernel, const Parts& part, doub
     if (kernel.channels_last) d.grouped_channels_last += compute;
   }
   if (is_single_attention(kernel)) d.attention_single += compute;
+  if (has_softmax(kernel)) d.attention_softmax += log_softmax(kernel) * compute;
   if (group.matrix_units) add_matrix_units(kernel, compute, d);
   if (kernel.three_by_three && group.conv && has_winograd_) {
     (kernel.group == StepGroup::conv_weight ? d.winograd_weight : d.winograd) -= compute;

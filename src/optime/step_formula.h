@@ -102,6 +102,12 @@ class StepFormula {
   [[nodiscard]] static bool is_attention(const StepKernel& kernel) {
     return kernel.kind == OpKind::attention || kernel.kind == OpKind::attention_backward;
   }
+  /// Attention in half precision on matrix units, whose softmax takes its time on the others.
+  [[nodiscard]] bool has_softmax(const StepKernel& kernel) const {
+    return is_attention(kernel) && matrix_units_ && kernel.type != DataType::f32;
+  }
+  /// Logarithm of what it takes beside a product of its size.
+  [[nodiscard]] double log_softmax(const StepKernel& kernel) const;
   [[nodiscard]] double product_seconds(const StepKernel& kernel, double compute) const;
   [[nodiscard]] double host_seconds(const StepKernel& kernel, bool backward) const;
   [[nodiscard]] double idle_factor(const StepKernel& kernel) const;
@@ -130,13 +136,13 @@ class StepFormula {
   double depthwise_channels_last_ = 1, grouped_channels_last_ = 1;  ///< factors of the seconds in such memory
   double attention_ = 1;                                            ///< factor of the seconds of attention
   double attention_single_ = 1;
-  double softmax_ = 1;         ///< factor of those of attention in half precision on matrix units
-  double fused_ = 1;           ///< of the seconds of a byte
-  double misaligned_ = 1;      ///< of products on the matrix units of Ampere and later
-  double sms_, l2_;            ///< sms_ 0: products are not cut into tiles
-  double unfed_ = 1;           ///< factor of the seconds of a byte, by what multiprocessors can move
-  double by_clock_bytes_ = 0;  ///< d log of the bandwidth / d log of StepParameters::clock_bytes
-  double cached_bytes_ = 0;    ///< results just made that the cache holds, as the graph counts bytes; 0: none
+  double softmax_, softmax_power_;  ///< factor of those of attention in half precision on matrix units, and its power
+  double fused_ = 1;                ///< of the seconds of a byte
+  double misaligned_ = 1;           ///< of products on the matrix units of Ampere and later
+  double sms_, l2_;                 ///< sms_ 0: products are not cut into tiles
+  double unfed_ = 1;                ///< factor of the seconds of a byte, by what multiprocessors can move
+  double by_clock_bytes_ = 0;       ///< d log of the bandwidth / d log of StepParameters::clock_bytes
+  double cached_bytes_ = 0;         ///< results just made that the cache holds, as the graph counts bytes; 0: none
   [[nodiscard]] bool fills_matrix_units(const StepKernel& kernel) const {
     return wants_sizes_ ? kernel.sizes_aligned : kernel.aligned;
   }

@@ -11,7 +11,7 @@ constinit const std::array<StepParameter, sizeof(StepParameters) / sizeof(double
                              worth = "What was worth how much", cache = "Results that the cache holds",
                              feeding = "Bandwidth of a multiprocessor",
                              alignment = "Products that miss rows of 16 bytes",
-                             compilers = "Compiled steps on the H200";
+                             compilers = "Compiled steps on the H200", softmax = "Fused attention of long texts";
   constexpr std::string_view winograd_paper = "Lavin, Gray 2016: 2.25 to 4 times fewer products",
                              recurrent_paper = "Diamos et al. 2016, Persistent RNNs";
   return std::to_array<StepParameter>({
@@ -70,6 +70,12 @@ constinit const std::array<StepParameter, sizeof(StepParameters) / sizeof(double
        compilers,
        true},
       {"fused", &P::fused, {0, 0.01}, "factor of the bandwidth, kernels that a compiler writes", compilers, true},
+      {"attention_softmax",
+       &P::attention_softmax,
+       {0, 0.01},
+       "power of what the softmax of fused attention takes beside its products",
+       softmax,
+       true},
   });
 }();
 

@@ -37,6 +37,7 @@ struct StepParameters {
   double depthwise_channels_last = 0, grouped_channels_last = 0;
   double attention_single = 0;
   double fused = 0;
+  double attention_softmax = 0;
 };
 
 /// A parameter of a StepFormula.
