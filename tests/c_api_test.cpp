@@ -320,7 +320,7 @@ TEST_F(CApi, ABadJobOfManyLeavesTheOthersTheirAnswers) {
   int statuses[5];
   ASSERT_EQ(perfpred_predict_jobs(model, jobs.data(), 5, quantiles.data(), 3, seconds, statuses), PERFPRED_OK)
       << perfpred_last_error();
-  for (const std::size_t i : {0, 4}) {
+  for (const std::size_t i : {0U, 4U}) {
     double one[3];
     ASSERT_EQ(perfpred_predict(model, jobs[i], one, nullptr), PERFPRED_OK);
     EXPECT_EQ(statuses[i], PERFPRED_OK);
@@ -329,7 +329,7 @@ TEST_F(CApi, ABadJobOfManyLeavesTheOthersTheirAnswers) {
     EXPECT_NEAR(middle[i], one[1], 1e-12 * one[1]);
     EXPECT_NEAR(high[i], one[2], 1e-12 * one[2]);
   }
-  for (const std::size_t i : {1, 2, 3}) {
+  for (const std::size_t i : {1U, 2U, 3U}) {
     EXPECT_EQ(statuses[i], PERFPRED_WRONG_INPUT);
     EXPECT_TRUE(std::isnan(low[i]) && std::isnan(middle[i]) && std::isnan(high[i]));
   }
