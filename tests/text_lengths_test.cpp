@@ -71,7 +71,7 @@ TEST(TextLengths, FewTextsComeOnceEach) {
 
 TEST(TextLengths, GroupedTextsAreSortedFiftyBatchesAtATime) {
   const std::vector<std::int64_t> texts = drawn(40'000);
-  for (const std::size_t batch : {4, 16}) {
+  for (const std::size_t batch : {4U, 16U}) {
     std::vector<double> tops;
     for (std::size_t begin = 0; begin + 50 * batch <= texts.size(); begin += 50 * batch) {
       const auto at = texts.begin() + static_cast<std::ptrdiff_t>(begin);

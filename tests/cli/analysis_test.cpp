@@ -54,7 +54,8 @@ TEST(Networks, AreListedByAWord) {
   for (const auto& network : document.at("networks")) names.push_back(network.at("name"));
   EXPECT_THAT(names, ::testing::IsSupersetOf({"cifar_resnet50", "resnet50", "ssd300_resnet50", "wide_resnet50_2",
                                               "maskrcnn_resnet50_fpn"}));  // the last one is recorded
-  const auto& own = document["networks"][std::find(names.begin(), names.end(), "resnet50") - names.begin()];
+  const auto place = std::find(names.begin(), names.end(), "resnet50") - names.begin();
+  const auto& own = document["networks"][static_cast<std::size_t>(place)];
   EXPECT_EQ(own["params"], 25'557'032);  // torchvision's
   EXPECT_EQ(own["input"], "3x224x224");
   EXPECT_TRUE(own["hub"].is_null());
