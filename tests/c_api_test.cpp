@@ -584,7 +584,7 @@ TEST_F(CApi, AnInspectionHasTheMemoryOfTheAnswer) {
     const Json step = Json::parse(text_of([&](char* buffer, size_t capacity, size_t* needed) {
       return perfpred_inspect(standard(), request.c_str(), buffer, capacity, needed);
     }));
-    const Json answer = Json::parse(forecast_of(standard(), request.c_str()));
+    const Json answer = Json::parse(forecast_of(standard(), request));
     EXPECT_EQ(step["memory"]["peak_bytes"], answer["memory_bytes"]) << how;
     EXPECT_EQ(step["device"]["largest_batch"], answer["largest_batch"]) << how;
   }

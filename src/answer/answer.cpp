@@ -84,6 +84,15 @@ Workload with_samples(const AnswerTerms& terms, Workload workload, const Program
   return workload;
 }
 
+void add_assumed_of_devices(const Workload& workload, std::vector<std::string>& assumed) {
+  if (workload.parallel != ParallelLayout() && workload.gpus_per_node.nodes.empty())
+    assumed.emplace_back("gpus_per_node");
+  if (is_on_one_device(workload)) return;
+  if (workload.cluster.empty()) assumed.emplace_back("cluster");
+  if (gathers_parameters(workload.parallel) && !workload.parallel.full && !splits_network(workload.parallel))
+    assumed.emplace_back("parallel");
+}
+
 }  // namespace
 
 std::vector<std::string> assumed_fields(const Workload& workload, const std::vector<std::string>& unstated,
@@ -97,12 +106,7 @@ std::vector<std::string> assumed_fields(const Workload& workload, const std::vec
                                                   : field == "train_images" && has_usual_epoch;
     if (rests_on_it) assumed.push_back(field);
   }
-  if (workload.parallel != ParallelLayout() && workload.gpus_per_node.nodes.empty())
-    assumed.emplace_back("gpus_per_node");
-  if (is_on_one_device(workload)) return assumed;
-  if (workload.cluster.empty()) assumed.emplace_back("cluster");
-  if (gathers_parameters(workload.parallel) && !workload.parallel.full && !splits_network(workload.parallel))
-    assumed.emplace_back("parallel");
+  add_assumed_of_devices(workload, assumed);
   return assumed;
 }
 
