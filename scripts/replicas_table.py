@@ -65,8 +65,8 @@ class Table:
             run(self._program("probe"), "--links", "--replicas", 2, "--cluster", CLUSTER, "--out", self._file("links.csv"))
 
     def predict(self, rows):
-        fields = ("network", "batch_size", "input", "classes", "train_images", "optimizer", "precision", "device", "threads",
-                  "parallel", "gpus_per_node", "cluster")
+        fields = ("network", "depth", "base_filters", "batch_size", "input", "classes", "train_images", "optimizer",
+                  "precision", "device", "threads", "parallel", "gpus_per_node", "cluster")
         requests = [{field: row[field] for field in fields if row[field]} for row in rows]
         done = run(self._program("predict"), "--jsonl", "--model", self._file("model.json"), "--links",
                    self._file("links.csv"), input="".join(json.dumps(request) + "\n" for request in requests),

@@ -167,6 +167,16 @@ TEST(StepSamples, WhenNoMoreWillComeTheFirstLevelIsStillWarmUp) {
   EXPECT_THROW(few.end(), Error);
 }
 
+/// A rank whose steps took a little less than those of the rank that ends the measurement.
+TEST(StepSamples, WhenNoMoreWillComeDisturbedOnesHaveToDo) {
+  StepSamples samples(StepSamplesOptions{.limit_sec = 10});
+  for (int i = 0; i < 9; ++i) samples.add(1, true);
+  EXPECT_FALSE(samples.finished());
+  samples.end();
+  EXPECT_EQ(samples.label().median, 1);
+  EXPECT_TRUE(samples.label().disturbed);
+}
+
 TEST(StepSamples, WithoutSamplesThereIsNoLabel) {
   const StepSamples samples;
   EXPECT_THROW(static_cast<void>(samples.label()), Error);

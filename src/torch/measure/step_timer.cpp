@@ -102,7 +102,17 @@ class Sampling {
     const bool is_known = window_.empty() && samples_.finished();
     if (ranks_ == nullptr) return is_known ? 0 : std::numeric_limits<std::int64_t>::max();
     const double wanted = is_known ? 0 : std::max(1.0, std::floor(window_sec / last_sec_));
-    return static_cast<std::int64_t>(ranks_->of_first(wanted));
+    const auto steps = static_cast<std::int64_t>(ranks_->of_first(wanted));
+    if (steps == 0 && !is_known) end_with_the_first();
+    return steps;
+  }
+
+  /// The first rank knows its time. This one, whose steps took a little less or which still waits to hear who was in
+  /// its company, takes what it has.
+  void end_with_the_first() {
+    for (const double sec : window_) samples_.add(sec, true);
+    window_.clear();
+    samples_.end();
   }
 
   /// The steps until the next reading of the device, and that reading.
