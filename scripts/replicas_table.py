@@ -47,12 +47,22 @@ class Table:
         return os.path.join(self._folder, name)
 
     def measure(self, name, *options):
-        """Rows of all networks with these options: keys of networks, batch and input, and milliseconds of a step."""
-        for network, batch, size in NETWORKS:
+        """A row of each network with these options."""
+        for number, (network, batch, size) in enumerate(NETWORKS):
+            if number < len(self._measured(name)):
+                continue
             run(self._program("collect"), "--network", network, "--batch-size", batch, "--input", size, "--timing", "steps",
                 "--threads", 1, "--device", "cpu", "--out", self._file(name), "--log-dir", self._file("logs"), *options,
                 stdout=subprocess.DEVNULL)
-        return {(row["network"], row["batch_size"], row["input"]): row for row in rows_of(self._file(name))}
+        return self._measured(name)
+
+    def _measured(self, name):
+        """The first row of each, in the order of NETWORKS."""
+        rows = {}
+        for row in rows_of(self._file(name)) if os.path.exists(self._file(name)) else []:
+            if row["outcome"] in ("ok", "untrusted"):
+                rows.setdefault((row["network"], row["batch_size"], row["input"]), row)
+        return rows
 
     def model(self, runs):
         run(self._program("aggregate"), "--runs", self._file(runs), "--out", self._file("one_agg.csv"),
