@@ -74,6 +74,7 @@ TEST(ParallelLayout, RefusesInOneLine) {
                           {"sp=2", "8", "sp \"2\""},
                           {"zero2+full=1", "8", "full is for fsdp or zero3 alone"},
                           {"fsdp+tp=2,full=1", "8", "full is for fsdp or zero3 alone"},
+                          {"fsdp+etp=2,full=1", "8", "full is for fsdp or zero3 alone"},
                           {"tp=3", "8", "a multiple of 3 (tp x pp x cp) is needed"},
                           {"tp=2,dp=2", "8", "4 are needed"},
                           {"ep=3", "8", "does not divide 8 devices of a pipeline stage; 2 and 4 do"},

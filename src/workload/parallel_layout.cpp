@@ -12,6 +12,8 @@
 
 #include "text/parse.h"
 #include "workload/divisors.h"
+#include "workload/rank_network.h"
+#include "workload/world.h"
 
 namespace perfpred {
 namespace {
@@ -98,8 +100,7 @@ ParallelLayout ParallelLayout::parse(std::string_view text) {
   }
   layout.sp = layout.sp && layout.tp > 1;
   if (layout.vp > 1 && layout.pp == 1) refuse_layout(whole, "of a pipeline: vp is for pp above 1");
-  const bool shares_all = layout.sharding == Sharding::zero3 || layout.sharding == Sharding::fsdp;
-  if (layout.full && (!shares_all || layout.tp * layout.pp * layout.cp * layout.ep > 1))
+  if (layout.full && (!gathers_parameters(layout) || splits_network(layout)))
     refuse_layout(whole, "of shares of a whole network: full is for fsdp or zero3 alone");
   return layout;
 }
