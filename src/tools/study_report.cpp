@@ -10,6 +10,7 @@
 
 #include "statistics/estimate.h"
 #include "tools/markdown.h"
+#include "workload/workload_columns.h"
 #include "workload/workload_labels.h"
 
 namespace perfpred {
@@ -76,9 +77,7 @@ std::string effects_section(const std::vector<AggregateRow>& rows) {
   constexpr std::size_t fewest = 3;  // pairs, for a range to mean something
   std::string table;
   for (const char* name : {"depth", "base_filters", "batch_size"}) {
-    const auto field = std::find_if(workload_columns().begin(), workload_columns().end(),
-                                    [&](const WorkloadColumn& column) { return column.name == name; });
-    for (const auto& [ends, ratios] : effects_of(*field, rows)) {
+    for (const auto& [ends, ratios] : effects_of(workload_column(name), rows)) {
       if (ratios.size() < fewest) continue;
       double mean = 0;
       for (const double ratio : ratios) mean += ratio / static_cast<double>(ratios.size());
