@@ -20,7 +20,8 @@
 #include "refusal.h"
 #include "sample_step.h"
 #include "temporary_folder.h"
-#include "text/file_hash.h"
+#include "text/files.h"
+#include "text/text_hash.h"
 
 namespace perfpred {
 namespace {
@@ -130,9 +131,9 @@ TEST(StepFile, StridesOfImagesSayTheLayout) {
 
 TEST(StepFile, IsNamedByItsHash) {
   const TemporaryFolder folder;
-  EXPECT_EQ(file_hash(folder.write("abc", "abc")), "ba7816bf8f01");  // FIPS 180-2, appendix B.1
+  EXPECT_EQ(text_hash("abc"), "ba7816bf8f01");  // FIPS 180-2, appendix B.1
   const std::string path = folder.write("step.json", linear_step().dump());
-  EXPECT_EQ(StepFile(path).name(), "step:" + file_hash(path));
+  EXPECT_EQ(StepFile(path).name(), "step:" + text_hash(read_file(path)));
 }
 
 TEST(StepFile, CountsAllTypesOfElements) {
@@ -283,7 +284,8 @@ TEST(StepFile, SaysWhereItIsWrong) {
     EXPECT_THAT(message, HasSubstr("step.json: ")) << wrong.place;
     EXPECT_THAT(message, HasSubstr(wrong.message)) << wrong.place;
   }
-  EXPECT_THAT(testing::refusal([&] { (void)StepFile(folder.file("nowhere.json")); }), HasSubstr("cannot be read"));
+  EXPECT_THAT(testing::refusal([&] { (void)StepFile(folder.file("nowhere.json")); }),
+              HasSubstr("nowhere.json: No such file"));
 }
 
 /// Asks all that programs ask of a step.

@@ -17,8 +17,8 @@ class PERFPRED_API StepFile {
   /// @throws InputError naming the file and the operator or tensor that is wrong
   explicit StepFile(const std::string& path);
 
-  /// The step of a file that holds this text, which messages call `step`. @throws InputError as above
-  [[nodiscard]] static StepFile from_text(std::string_view text);
+  /// The step of a file that holds this text. @param place  what messages call it @throws InputError as above
+  [[nodiscard]] static StepFile from_text(std::string_view text, const std::string& place = "step");
 
   [[nodiscard]] const std::string& name() const;  ///< `step:` and the first 12 hexadecimal digits of its SHA-256
   [[nodiscard]] std::int64_t batch_size() const;  ///< of the step that was captured

@@ -14,7 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "text/file_hash.h"
+#include "text/files.h"
+#include "text/text_hash.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -128,8 +129,9 @@ void add_graphs(const std::string& folder) {
 }
 
 StepFile add_graph(const std::string& path) {
-  std::optional<StepFile> file = held(captured_step_name(file_hash(path)));
-  if (!file) file = StepFile(path);
+  const std::string text = read_file(path);
+  std::optional<StepFile> file = held(captured_step_name(text_hash(text)));
+  if (!file) file = StepFile::from_text(text, path);
   const std::lock_guard lock(graphs_mutex);
   files_read().keep(file->name(), *file, path);
   return *file;

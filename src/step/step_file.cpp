@@ -12,8 +12,9 @@
 #include "step/op_rules.h"
 #include "step/step_content.h"
 #include "step/step_json.h"
-#include "text/file_hash.h"
+#include "text/files.h"
 #include "text/json.h"
+#include "text/text_hash.h"
 #include "workload/workload_columns.h"
 
 namespace perfpred {
@@ -78,15 +79,11 @@ struct __attribute__((visibility("hidden"))) StepFile::Content : StepContent {
   }
 };
 
-StepFile::StepFile(const std::string& path) {
-  const std::string digits = file_hash(path);  // first: it says of a missing file that it cannot be read
-  content_ = std::make_shared<const Content>(path, digits, read_json<nlohmann::json>(path));
-}
+StepFile::StepFile(const std::string& path) : StepFile(from_text(read_file(path), path)) {}
 
 StepFile::StepFile(std::shared_ptr<const Content> content) : content_(std::move(content)) {}
 
-StepFile StepFile::from_text(std::string_view text) {
-  const std::string place = "step";
+StepFile StepFile::from_text(std::string_view text, const std::string& place) {
   return StepFile(std::make_shared<const Content>(place, text_hash(text), read_json_text<nlohmann::json>(text, place)));
 }
 

@@ -19,7 +19,7 @@ namespace perfpred {
 /// not known.
 [[nodiscard]] bool is_captured_step(std::string_view name);
 
-/// @param digits  of its file (file_hash())
+/// @param digits  of its file (text_hash())
 [[nodiscard]] std::string captured_step_name(const std::string& digits);
 
 /// Whether a network has a value of its own for a field, so that a workload's is a stand-in: a captured step for its

@@ -321,7 +321,7 @@ TEST_F(CapturedStep, OptionsWithoutEffectAndWrongFilesAreRefused) {
   };
   refused({program("inspect"), "--step", file_, "--optimizer", "sgd"}, "--optimizer is for --network");
   refused({program("inspect"), "--step", file_, "--network", "resnet18"}, "--network excludes --step");
-  refused({program("inspect"), "--step", folder_.file("nowhere.json")}, "cannot be read");
+  refused({program("inspect"), "--step", folder_.file("nowhere.json")}, "nowhere.json: No such file");
   refused({program("inspect"), "--step", folder_.write("bad.json", "{}")}, "bad.json: format is missing");
   refused({program("inspect"), "--network", name_}, "its graph is not in a folder");
   refused({program("inspect"), "--network", name_, "--graphs", folder_.file("nowhere")}, "is not a folder");

@@ -18,11 +18,11 @@
 
 #include "network/zoo/pretrained.h"
 #include "network/zoo/sized_name.h"
-#include "text/file_hash.h"
 #include "text/files.h"
 #include "text/json.h"
 #include "text/nearest_name.h"
 #include "text/parse.h"
+#include "text/text_hash.h"
 
 namespace perfpred {
 namespace {
@@ -634,8 +634,9 @@ TransformerDescription read_config(std::string_view text, const std::string& pla
 std::optional<TransformerDescription> find_config(std::string_view name) { return configs_read().find(name); }
 
 std::string add_config(const std::string& path) {
-  TransformerDescription description = read_config(read_file(path), path);
-  std::string name = "config:" + file_hash(path);
+  const std::string text = read_file(path);
+  TransformerDescription description = read_config(text, path);
+  std::string name = "config:" + text_hash(text);
   configs_read().keep(name, std::move(description), true);
   return name;
 }
