@@ -274,6 +274,34 @@ TEST(TimeRegressor, JointAgreesWithSinglePredictions) {
   EXPECT_GT(Eigen::SelfAdjointEigenSolver<Eigen::Matrix4d>(covariance).eigenvalues().minCoeff(), -1e-12);
 }
 
+/// It is alone wherever it stands: a cluster and what its replica would share with others say nothing of it.
+TEST(TimeRegressor, AClusterSaysNothingOfOneDevice) {
+  const auto in_cluster = [](Workload workload) {
+    workload.cluster = "rack 7";
+    workload.parallel.sharding = Sharding::fsdp;
+    return workload;
+  };
+  std::vector<AggregateRow> rows = made_up_rows(), placed = rows;
+  for (AggregateRow& row : placed) row.workload = in_cluster(row.workload);
+  TimeRegressor plain = TimeRegressor::fit(rows), named = TimeRegressor::fit(placed);
+  EXPECT_EQ(named.text(), plain.text());
+
+  const Workload asked = Workload::cifar_cnn(5, 64, 128);
+  std::vector<perfpred::Run> run = {run_of(asked, plain.predict(asked).time_sec.p50)}, placed_run = run;
+  placed_run.front().workload = in_cluster(asked);
+  EXPECT_TRUE(plain.observe(run).empty());
+  EXPECT_TRUE(named.observe(placed_run).empty());
+  EXPECT_EQ(named.text(), plain.text());
+  EXPECT_THAT(named.observe(run), ::testing::SizeIs(1)) << "it is the run that was observed";
+
+  const std::vector<Workload> jobs = {asked, Workload::cifar_cnn(2, 16, 128)};
+  const std::vector<Workload> placed_jobs = {in_cluster(jobs[0]), in_cluster(jobs[1])};
+  EXPECT_TRUE(named.was_fitted_on(placed_jobs[0]));
+  EXPECT_EQ(named.joint(placed_jobs).mean, plain.joint(jobs).mean);
+  EXPECT_EQ(named.predict(placed_jobs[1]).time_sec.p50, plain.predict(jobs[1]).time_sec.p50);
+  EXPECT_FALSE(named.lacks_rates(placed_jobs[0]));
+}
+
 TEST(TimeRegressor, BreakdownAddsUp) {
   const TimeRegressor model = TimeRegressor::fit(made_up_rows());
   const Workload workload = Workload::cifar_cnn(4, 64, 256);

@@ -33,8 +33,8 @@ std::array<bool, group_reasons.size()> agreement(const Workload& a, const Worklo
   std::array<bool, group_reasons.size()> agree;
   agree.fill(true);
   for (const WorkloadColumn& column : workload_columns()) {
-    if (column.how == DomainViolation::none || column.equal(a, b)) continue;
     const auto* property = std::find(group_reasons.begin(), group_reasons.end(), column.how);
+    if (property == group_reasons.end() || column.equal(a, b)) continue;
     agree.at(static_cast<std::size_t>(property - group_reasons.begin())) = false;
   }
   return agree;

@@ -214,6 +214,8 @@ class Observation {
                         [&](const Group& one) { return same_group(one.example, workload); });
   }
 
+  static std::string key_of(const Run& run) { return without_idle_placement(run.workload).key(); }
+
   /// Whether this is the first time that the run is seen, as far as one without a time stamp can be told from others.
   bool is_new(const Run& run, const std::string& key) {
     if (run.timestamp_utc.empty()) return true;
@@ -231,7 +233,8 @@ class Observation {
     std::variant<AggregateRow, std::string> made = row_of(runs_[i]);
     if (const std::string* reason = std::get_if<std::string>(&made)) return *reason;
     AggregateRow& row = std::get<AggregateRow>(made);
-    if (!is_new(runs_[i], runs_[i].workload.key())) return "already observed";
+    row.workload = without_idle_placement(std::move(row.workload));
+    if (!is_new(runs_[i], key_of(runs_[i]))) return "already observed";
     if (!is_on_one_device(row.workload)) {
       check_several_(row);
       remember(row, runs_[i]);
@@ -257,9 +260,9 @@ class Observation {
   void remember(const AggregateRow& row, const Run& run) {
     changed_ = true;
     const double sec = *row.avg_time_mean;
-    const std::string key = run.workload.key();
+    const std::string key = key_of(run);
     FittedRow& fitted = state_.fitted[key];
-    fitted.workload = as_in_files(run.workload);
+    fitted.workload = as_in_files(without_idle_placement(run.workload));
     ++fitted.n;
     fitted.sec += (sec - fitted.sec) / static_cast<double>(fitted.n);
     if (!run.timestamp_utc.empty()) fitted.observed.push_back(as_utf8(run.timestamp_utc));
@@ -614,10 +617,12 @@ Workload TimeRegressor::on_device(const Workload& workload, std::string_view dev
   return workload_on(workload, device, impl_->state.read()->groups, &Group::example);
 }
 
-JointPrediction TimeRegressor::joint(std::span<const Workload> workloads) const {
-  for (const Workload& workload : workloads) {
-    workload.validate();
-    if (!is_on_one_device(workload)) throw InputError("joint predictions are of jobs on one device");
+JointPrediction TimeRegressor::joint(std::span<const Workload> jobs) const {
+  std::vector<Workload> workloads;
+  for (const Workload& job : jobs) {
+    job.validate();
+    if (!is_on_one_device(job)) throw InputError("joint predictions are of jobs on one device");
+    workloads.push_back(on_one_device(job));
   }
   const auto state = impl_->state.read();
   const std::size_t n = workloads.size();
@@ -687,7 +692,7 @@ bool TimeRegressor::uses_validation() const { return impl_->kind.uses_validation
 
 bool TimeRegressor::was_fitted_on(const Workload& workload) const {
   const auto state = impl_->state.read();
-  return state->fitted.contains(workload.key());
+  return state->fitted.contains(without_idle_placement(workload).key());
 }
 
 std::vector<AggregateRow> TimeRegressor::fitted_rows() const {
@@ -721,7 +726,7 @@ const DeviceCatalogue& TimeRegressor::devices() const { return impl_->devices; }
 
 bool TimeRegressor::lacks_rates(const Workload& workload) const {
   const ResolvedDevice device = impl_->device_of(workload);
-  return device.lacks_rates() && impl_->state.read()->route(workload, device).group == nullptr;
+  return device.lacks_rates() && impl_->state.read()->route(on_one_device(workload), device).group == nullptr;
 }
 
 void TimeRegressor::set_cpu(Device measured) { impl_->devices.set_cpu(std::move(measured)); }

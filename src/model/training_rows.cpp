@@ -12,6 +12,7 @@
 #include "aggregate/figures.h"
 #include "text/hash.h"
 #include "text/parse.h"
+#include "workload/world.h"
 
 namespace perfpred {
 
@@ -20,11 +21,13 @@ std::vector<AggregateRow> training_rows(std::span<const AggregateRow> rows) {
   for (const AggregateRow& row : rows) {
     if (!row.avg_time_mean || row.n < 1) continue;
     row.workload.validate();
-    std::string key = row.workload.key();
+    AggregateRow placed = row;
+    placed.workload = without_idle_placement(row.workload);
+    std::string key = placed.workload.key();
     check_figures(row, {key, 0, {}});
-    keyed.emplace_back(std::move(key), row);
-    EpochSamples& samples = keyed.back().second.workload.train_images;
+    EpochSamples& samples = placed.workload.train_images;
     samples = std::int64_t{samples};  // it was measured
+    keyed.emplace_back(std::move(key), std::move(placed));
   }
   const auto by = [](const auto& entry) {
     const AggregateRow& row = entry.second;

@@ -8,7 +8,8 @@
 
 namespace perfpred {
 
-/// The rows that have a time, sorted by key. Rows of one key, for instance of different `env`, are pooled.
+/// The rows that have a time, sorted by key. Rows of one key, for instance of different `env`, are pooled;
+/// one of one device has no cluster.
 /// @throws InputError as check_figures(), or for a row whose workload is invalid or on several devices
 [[nodiscard]] std::vector<AggregateRow> training_rows(std::span<const AggregateRow> rows);
 

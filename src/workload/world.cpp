@@ -28,6 +28,10 @@ Workload on_one_device(Workload workload) {
   return workload;
 }
 
+Workload without_idle_placement(Workload workload) {
+  return is_on_one_device(workload) ? on_one_device(std::move(workload)) : workload;
+}
+
 Workload of_one_rank(const Workload& workload) {
   Workload rank = on_one_device(workload);
   rank.parallel.tp = workload.parallel.tp;

@@ -41,6 +41,9 @@ struct World {
 /// The same without other devices: of a job on several, what one replica trains.
 [[nodiscard]] Workload on_one_device(Workload workload);
 
+/// A job on one device without what says where others would be: a cluster's name, say. One on several as it is.
+[[nodiscard]] Workload without_idle_placement(Workload workload);
+
 /// What one rank of it trains: with its share of the network, and no more replicas than its experts take.
 [[nodiscard]] Workload of_one_rank(const Workload& workload);
 
