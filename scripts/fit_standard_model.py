@@ -18,10 +18,6 @@ from step_tables import csv_rows, free, measured_steps, published_steps, timm_pa
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
 OWN = os.path.join(DATA, "nvidia_h200", "runs_agg.csv")
 OWN_SOURCE = "runs"  # as the programs call it
-# Parameters of steps that follow from kernels measured one by one (docs/notes/optime.md, Compiled steps on the H200, Fused
-# attention of long texts).
-# Fitted along with all others they make published steps worse, and break the order of two cards.
-OF_KERNELS = {"attention_single": 1.5, "fused": 0.5, "attention_softmax": 1.0}
 NOT_OF_STEPS = ("op_conv.csv", "op_elementwise.csv")  # classes that no prediction of a step asks for
 
 
@@ -54,10 +50,6 @@ def fit(programs, reference, out, keeps=lambda row: True):
                         ",".join(tables), "--out", model], check=True, stdout=subprocess.DEVNULL)
         with open(model) as file:
             document = json.load(file)
-    steps = document["steps"]
-    for known in (steps, *steps["machines"]):
-        if "parameters" in known:
-            known["parameters"].update(OF_KERNELS)
     for kernel in document["kernels"].values():
         for device in kernel["devices"].values():
             device["trees"] = []

@@ -371,7 +371,7 @@ TEST(KnownNetworks, ErrorsThatDifferFromDeviceToDeviceAreNotCarried) {
   });
   const StepModel model = StepModel::fit(pointers_to(file.rows));
   for (const StepRow& row : file.rows)
-    EXPECT_NEAR(model.known(row.network, row.arithmetic).log_factor, 0, 0.06) << row.model;
+    EXPECT_NEAR(model.known(row.network, row.arithmetic, row.phases).log_factor, 0, 0.06) << row.model;
 }
 
 class ReferenceOps : public ::testing::Test {

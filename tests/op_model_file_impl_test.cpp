@@ -25,8 +25,8 @@ TEST(OpModelFile, KeepsParametersAndMachinesByName) {
   ASSERT_EQ(read.machines.size(), state.steps.machines.size());
   EXPECT_EQ(read.effects_of(machine).memory, -0.2);
   EXPECT_EQ(read.parameters_of(machine).gap, prior_means().gap);
-  EXPECT_EQ(read.known({"net|work", 224}, {2, true, true}).log_factor, 0.5);
-  EXPECT_EQ(read.known({"net|work", 224}, {2, true, true}).width, 0.25);
+  EXPECT_EQ(read.known({"net|work", 224}, {2, true, true}, Phases::all).log_factor, 0.5);
+  EXPECT_EQ(read.known({"net|work", 224}, {2, true, true}, Phases::all).width, 0.25);
   const auto complaint = [](const nlohmann::json& of) {
     try {
       (void)read_op_model(of);

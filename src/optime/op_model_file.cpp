@@ -205,6 +205,7 @@ nlohmann::json to_json(const StepModel& model) {
           {"conditions", model.conditions},
           {"machine_width", model.machine_width},
           {"network_width", model.network_width},
+          {"forward_width", model.forward_width},
           {"pure_width", model.pure_width},
           {"source_width", model.source_width}};
 }
@@ -282,6 +283,7 @@ StepModel read_step_model(const nlohmann::json& json) {
   for (const auto& [word, value] : conditions.items()) model.conditions[word] = moderate(conditions, word.c_str());
   model.machine_width = width(json, "machine_width");
   model.network_width = width(json, "network_width");
+  model.forward_width = json.contains("forward_width") ? width(json, "forward_width") : model.network_width;
   model.source_width = width(json, "source_width");
   model.pure_width = width(json, "pure_width");
   return model;

@@ -71,7 +71,7 @@ class StepFit {
       problem_.measured[at(i)] = std::log(rows_[i]->sec);
       if (rows_[i]->phases == Phases::forward) problem_.weight[at(i)] = forward_pass_weight;
       if (learns == Learns::effects)
-        problem_.measured[at(i)] -= model.known(rows_[i]->network, rows_[i]->arithmetic).log_factor;
+        problem_.measured[at(i)] -= model.known(rows_[i]->network, rows_[i]->arithmetic, rows_[i]->phases).log_factor;
     }
     problem_.predict = [this](const Eigen::VectorXd& x, Eigen::VectorXd& predicted, Eigen::MatrixXd* slopes) {
       predict(x, predicted, slopes);
@@ -234,27 +234,15 @@ class StepFit {
   Eigen::VectorXd x_;
 };
 
-/// Half widths of 90 % intervals of errors: of the part that a group's rows share, and of the rows about it.
-struct Spread {
-  double shared = 0, own = 0;
-};
-
+/// Half width of the 90 % interval of the part of the errors that a group's rows share.
 /// @param units  how many groups are independent of each other
 template <class Key>
-Spread spread_of(const std::map<Key, std::vector<double>>& groups, std::size_t units) {
+double shared_width(const std::map<Key, std::vector<double>>& groups, std::size_t units) {
+  if (units < 2) return unknown_half_width;
   double squares = 0;
-  std::vector<double> distances;
-  for (const auto& [name, errors] : groups) {
-    const double middle = median(errors);
-    squares += middle * middle;
-    for (const double error : errors) distances.push_back(std::abs(error - middle));
-  }
-  const double freedom = static_cast<double>(units) - 1;
-  Spread spread;
-  spread.own = quantile(std::move(distances), 0.9);
-  spread.shared = units < 2 ? unknown_half_width
-                            : std::sqrt(squares / static_cast<double>(groups.size())) * student_quantile(z90, freedom);
-  return spread;
+  for (const auto& [name, errors] : groups) squares += median(errors) * median(errors);
+  return std::sqrt(squares / static_cast<double>(groups.size())) *
+         student_quantile(z90, static_cast<double>(units) - 1);
 }
 
 /// All tensors in one type, as no framework trains by default.
@@ -269,7 +257,7 @@ class MachineErrors {
   }
   [[nodiscard]] bool empty() const { return errors_.empty(); }
   /// Half width of the 90 % interval of what a machine's steps share.
-  [[nodiscard]] double width() const { return spread_of(errors_, devices_.size()).shared; }
+  [[nodiscard]] double width() const { return shared_width(errors_, devices_.size()); }
 
  private:
   std::map<MachineKey, std::vector<double>> errors_;
@@ -322,6 +310,26 @@ KnownNetworks known_networks(const std::map<NetworkKey, NetworkErrors>& networks
   return known;
 }
 
+/// Errors of steps whose family of networks is left out, by family.
+using FamilyErrors = std::map<std::string, std::vector<double>>;
+
+/// Half width of the 90 % interval of a step of a network of another family: what 90 % of these errors do not exceed,
+/// if each family counts alike and a new one is as good as any (split conformal prediction: Lei et al., Journal of the
+/// American Statistical Association 113, 2018).
+double width_of_families(const FamilyErrors& errors) {
+  if (errors.size() < 2) return unknown_half_width;
+  std::vector<std::pair<double, double>> weighted;  // errors and their weights, which are 1 for each family
+  for (const auto& [family, own] : errors) {
+    for (const double error : own) weighted.emplace_back(std::abs(error), 1 / static_cast<double>(own.size()));
+  }
+  std::ranges::sort(weighted);
+  double left = 0.9 * (static_cast<double>(errors.size()) + 1);
+  for (const auto& [error, weight] : weighted) {
+    if (left -= weight; left <= 0) return error;
+  }
+  return weighted.back().first;
+}
+
 /// Half width of the 90 % interval of what programs by others take on a device that is known: errors of rows whose
 /// source is left out, of devices that another source measured, too.
 /// @param unknown  the width where no device has two sources
@@ -336,7 +344,7 @@ double width_of_sources(const StepFit& fitted, const std::vector<const StepRow*>
     errors[rows[i]->machine].push_back(without[i]);
     sources.insert(rows[i]->source);
   }
-  return sources.size() < 2 ? unknown : std::min(unknown, spread_of(errors, errors.size()).shared);
+  return sources.size() < 2 ? unknown : std::min(unknown, shared_width(errors, errors.size()));
 }
 
 }  // namespace
@@ -355,26 +363,28 @@ StepModel StepModel::fit(const std::vector<const StepRow*>& rows) {
   const StepFit fitted(model, joint, Learns::all);
 
   MachineErrors mixed, pure;
-  std::map<std::string, std::vector<double>> of_family;
+  FamilyErrors training, forward, of_pure;
   const auto family_of = [](const StepRow& row) { return row.network_family; };
   const std::vector<double> without_device = fitted.errors_without(device_of);
   const std::vector<double> without_family = fitted.errors_without(family_of);
+  const auto add_family = [&](const StepRow& row, double error) {
+    (is_pure(row.machine)            ? of_pure
+     : row.phases == Phases::forward ? forward
+                                     : training)[row.network_family]
+        .push_back(error);
+  };
   for (std::size_t i = 0; i < joint.size(); ++i) {
     (is_pure(joint[i]->machine) ? pure : mixed).add(joint[i]->machine, device_of(*joint[i]), without_device[i]);
-    if (machines.at(joint[i]->machine).size() < own_rows) {
-      of_family[joint[i]->network_family].push_back(without_family[i]);
-    }
+    add_family(*joint[i], without_family[i]);
   }
   for (const auto& [machine, own] : machines) {
-    if (own.size() < own_rows) continue;
-    const std::vector<double> errors = StepFit(model, own, Learns::parameters).errors_without(family_of);
-    for (std::size_t i = 0; i < own.size(); ++i) of_family[own[i]->network_family].push_back(errors[i]);
+    if (own.size() >= own_rows) const StepFit of_machine(model, own, Learns::parameters);
   }
   model.machine_width = (mixed.empty() ? pure : mixed).width();
   model.pure_width = pure.empty() ? model.machine_width : pure.width();
   model.source_width = width_of_sources(fitted, joint, model.machine_width);
-  const Spread family = spread_of(of_family, of_family.size());
-  model.network_width = std::hypot(family.shared, family.own);
+  model.network_width = width_of_families(!training.empty() ? training : forward.empty() ? of_pure : forward);
+  model.forward_width = forward.empty() ? model.network_width : width_of_families(forward);
 
   model.learn_networks(rows);
   return model;
@@ -433,16 +443,18 @@ double StepModel::of_conditions(const std::vector<std::string>& words) const {
   return sum;
 }
 
-KnownNetwork StepModel::known(const NetworkKey& network, const ArithmeticKey& arithmetic) const {
+KnownNetwork StepModel::known(const NetworkKey& network, const ArithmeticKey& arithmetic, Phases phases) const {
+  const bool is_pass = phases == Phases::forward;
   if (const auto measured = networks.find(arithmetic); measured != networks.end()) {
     const auto& [width, log_factors] = measured->second;
-    if (const auto found = log_factors.find(network); found != log_factors.end()) return {found->second, width};
+    if (const auto found = log_factors.find(network); found != log_factors.end())
+      return {found->second, is_pass ? forward_width : width};
   }
-  return {0, network_width};
+  return {0, is_pass ? forward_width : network_width};
 }
 
 Estimate StepModel::predict(const StepRow& row) const {
-  const KnownNetwork of_network = known(row.network, row.arithmetic);
+  const KnownNetwork of_network = known(row.network, row.arithmetic, row.phases);
   const double of_machine = is_pure(row.machine) ? pure_width : machine_width;
   return {log_step(row) + of_network.log_factor,
           {.model = std::hypot(of_network.width, machines.count(row.machine) != 0 ? 0 : of_machine)}};

@@ -95,8 +95,8 @@ class StepModel {
   /// The sum of the logarithms that are known. @param words  of the conditions
   [[nodiscard]] double of_conditions(const std::vector<std::string>& words) const;
 
-  /// A network that was not measured has factor 1.
-  [[nodiscard]] KnownNetwork known(const NetworkKey& network, const ArithmeticKey& arithmetic) const;
+  /// A network that was not measured has factor 1. @param phases  of its steps
+  [[nodiscard]] KnownNetwork known(const NetworkKey& network, const ArithmeticKey& arithmetic, Phases phases) const;
 
   StepParameters parameters = prior_means();
   std::map<MachineKey, Machine> machines;
@@ -110,8 +110,9 @@ class StepModel {
   // Half widths of 90 % intervals of log time: of the error that a machine's steps share, and beside it of the error of
   // a step of a network that was not measured.
   double machine_width = 0.7, network_width = 0.4;
-  double source_width = 0.3;  ///< in place of machine_width, where others measured the device
-  double pure_width = 0.7;    ///< in place of machine_width, of steps that compute in one type throughout
+  double forward_width = 0.4;  ///< in place of network_width, of forward passes alone
+  double source_width = 0.3;   ///< in place of machine_width, where others measured the device
+  double pure_width = 0.7;     ///< in place of machine_width, of steps that compute in one type throughout
 
  private:
   /// Fills in what errors of networks' steps say beside everything else.

@@ -108,8 +108,9 @@ Rates rates_for(const LearnedModel& model, const StepQuestion& asked, Precision 
                      : family               ? Provenance::family
                                             : Provenance::other_family;
   // What is known of the network was learned of the formula on NVIDIA's devices; it says nothing of others' times.
-  const KnownNetwork network = state.steps.known(rates.layers == nullptr && family ? asked.network : NetworkKey{},
-                                                 arithmetic_key(precision, rates.on, StepArithmetic::as_graph));
+  const KnownNetwork network =
+      state.steps.known(rates.layers == nullptr && family ? asked.network : NetworkKey{},
+                        arithmetic_key(precision, rates.on, StepArithmetic::as_graph), asked.conditions.phases);
   rates.log_factor = network.log_factor + state.steps.of_conditions(words_of(asked.conditions));
   rates.width =
       std::hypot(network.width, rates.machine.measured ? state.steps.source_width : state.steps.machine_width) *
