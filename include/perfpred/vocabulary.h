@@ -11,6 +11,11 @@ namespace perfpred {
 /// `bf16` and `fp16` are automatic mixed precision (fp16 with a gradient scaler).
 enum class Precision { fp32, tf32, bf16, fp16, fp64, unknown, default_ };
 
+/// Whether products are computed in 16 bits.
+[[nodiscard]] constexpr bool is_half(Precision precision) {
+  return precision == Precision::bf16 || precision == Precision::fp16;
+}
+
 /// `sgd` has no momentum, `nesterov` and `momentum` have momentum 0.9. `adam8bit` and `adamw8bit` are those of
 /// bitsandbytes, with states of a byte an element; `paged_adamw8bit` keeps them in unified memory, which the driver
 /// moves to the host where the device's is full. `adafactor` is that of transformers, `muon` and `lion` those of their

@@ -160,8 +160,7 @@ void offer_methods(Adviser& adviser, const TimeRegressor& model, const Workload&
     Changes changes = {{"weights", type}};
     if (workload.adapter.empty()) changes.insert(changes.begin(), {"adapter", "lora:r=16,targets=all"});
     // Packed weights are unpacked to the type in which products are computed.
-    const bool in_half = workload.precision == Precision::bf16 || workload.precision == Precision::fp16;
-    if (type != half && !in_half) changes.push_back({"precision", half});
+    if (type != half && !is_half(workload.precision)) changes.push_back({"precision", half});
     others.push_back(std::move(changes));
   }
   Changes together;

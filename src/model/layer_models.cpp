@@ -90,7 +90,7 @@ Features layer_features(const LayerCase& layer, const Device& device, const Laye
   std::vector<double> values;
   for (const LayerSize& size : form.sizes) values.push_back(std::log2(static_cast<double>(layer.*size.member)));
   for (std::size_t i = 1; i < form.variants.size(); ++i) values.push_back(layer.variant == form.variants[i] ? 1 : 0);
-  const bool half = layer.precision == Precision::bf16 || layer.precision == Precision::fp16;
+  const bool half = is_half(layer.precision);
   const std::initializer_list<double> flags = {layer.bias ? 1.0 : 0.0,
                                                layer.bidirectional ? 1.0 : 0.0,
                                                layer.activation != "none" ? 1.0 : 0.0,

@@ -21,7 +21,8 @@
 
 namespace perfpred {
 
-/// Whether two workloads belong to one group: same device, threads, precision, optimizer, layout and CUDA graph.
+/// Whether two workloads belong to one group: what other_device, other_precision, other_optimizer and other_layout
+/// (WorkloadColumn::how) stand for is the same.
 [[nodiscard]] bool same_group(const Workload& a, const Workload& b);
 
 /// The workload's group as messages name it.

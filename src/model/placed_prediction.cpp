@@ -88,10 +88,6 @@ void check_timed(const Workload& workload) {
     throw InputError(fmt::format("parallel {}: a forward pass alone is not timed", workload.parallel.text()));
 }
 
-bool computes_in_half(const Workload& workload) {
-  return workload.precision == Precision::bf16 || workload.precision == Precision::fp16;
-}
-
 /// Of all that the step computes with, as it computes with them.
 double parameter_bytes(const OpGraph& step, bool in_half) {
   double bytes = 0;
@@ -161,7 +157,7 @@ RankWork work_of(const Job& job, const Job& rank, const World& world, const Step
   work.update_sec = sec.update;
   if (world.layout.sharding != Sharding::none) work.update_sec /= static_cast<double>(world.layout.dp);
   work.micro_batches = job.program().can_accumulate() ? workload.accumulate : 1;
-  const bool in_half = computes_in_half(workload);
+  const bool in_half = is_half(workload.precision);
   const double word = in_half && workload.weights != Weights::as_precision ? 2 : 4;
   const auto trained = static_cast<double>(step->graph().params());
   // Megatron-LM sums gradients in fp32, PyTorch's replicas in the parameters' type.
@@ -242,7 +238,7 @@ LayoutInput layout_input(const Job& job, const World& world) {
   set(LayoutInput::micro_batches, workload.accumulate);
   set(LayoutInput::hidden, network.hidden);
   set(LayoutInput::layers, network.layers);
-  set(LayoutInput::bytes, computes_in_half(workload) ? 2 : 4);
+  set(LayoutInput::bytes, is_half(workload.precision) ? 2 : 4);
   const bool all_again = workload.checkpoint > 0, some_again = workload.checkpoint < 0;
   input.numbers[LayoutInput::recompute] = all_again ? 2 : some_again ? 1 : 0;
   input.numbers[LayoutInput::gathers] = gathers_parameters(layout) ? 1 : 0;

@@ -26,14 +26,10 @@ constexpr double above_peak = 1.3;  // boost clocks and rounded data sheets; mor
 // Between a layer and what the others say of it, a factor. Pooling on a CPU may take ten times what its bytes take.
 constexpr double disagreement = 30;
 
-bool is_half(const LayerCase& layer) {
-  return layer.precision == Precision::bf16 || layer.precision == Precision::fp16;
-}
-
 /// The layer as a class of measured kernels, by its forward; nothing for others. Of half precision these are its
 /// products alone: autocast computes softmax and norms in fp32, after a copy that a layer by itself includes.
 std::optional<Kernel> kernel_of(const LayerCase& layer) {
-  const bool half = is_half(layer);
+  const bool half = is_half(layer.precision);
   Kernel kernel;
   kernel.element_bytes = half ? 2 : 4;
   kernel.m = static_cast<double>(layer.batch_size) * static_cast<double>(layer.seq_len);

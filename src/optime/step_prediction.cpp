@@ -154,8 +154,6 @@ Precision precision_of(const StepKernel& kernel, Precision asked) {
   return is_conv_or_matmul(kernel.kind) ? product_precision(kernel.type, asked) : asked;
 }
 
-bool is_half(Precision precision) { return precision == Precision::bf16 || precision == Precision::fp16; }
-
 /// A product as a call of a measured class; nothing where the class was measured in another arithmetic.
 std::optional<Kernel> measured_product(const StepKernel& part, const Rates& rates) {
   const bool half = is_half(rates.precision);

@@ -243,12 +243,11 @@ struct Choice {
 Choice choice_of(const Record& record, const Workload& training) {
   Choice choice{shape_text(training.input), "fp32"};
   if (!record.batches.empty()) choice.batch = training.batch_size;
-  const bool mixed = training.precision == Precision::bf16 || training.precision == Precision::fp16;
   if (training.precision == Precision::fp64) refuse(record, "was not recorded in fp64");
   if (training.weights == Weights::bf16 || training.weights == Weights::fp16) {
     choice.form = "half";
     choice.in_fp16 = training.weights == Weights::fp16;
-  } else if (mixed) {
+  } else if (is_half(training.precision)) {
     choice.form = "autocast";
     choice.in_fp16 = training.precision == Precision::fp16;
   }

@@ -54,8 +54,6 @@ void check_moved(const OpGraph& step, const std::string& network) {
       fmt::format("a step of network {} moves {:.2g} bytes: too large for any device", shown(network), moved));
 }
 
-bool is_mixed(Precision precision) { return precision == Precision::fp16 || precision == Precision::bf16; }
-
 }  // namespace
 
 /// ATen/native/ConvUtils.h, cudnn_conv_suggest_memory_format: results of doubles are never channels-last. A gradient
@@ -65,7 +63,7 @@ StepBuilder::StepBuilder(const Network& network, const StepStyle& style)
     : network_(network), style_(style), states_(network.layers.size()) {
   const DataType stored = stored_type(style);
   half_ = style.precision == Precision::fp16 ? DataType::f16 : DataType::bf16;
-  mixed_ = is_mixed(style.precision) && (network.adapted || size_of(stored) > 2);
+  mixed_ = is_half(style.precision) && (network.adapted || size_of(stored) > 2);
   packs_ = style.weights >= Weights::nf4;
   trained_type_ = mixed_ ? DataType::f32 : stored;
   parameter_type_ = trained_type_;
