@@ -122,7 +122,7 @@ struct PredictOptions {
 
   /// One job without a device, and without runs that have one, is one for this machine's GPU.
   void take_own_gpu(const TimeRegressor& model) {
-    if (jsonl || !configs.empty() || swept() == "device" || !model.fitted_rows().empty()) return;
+    if (jsonl || !configs.empty() || swept() == "device" || !model.fitted_rows(false).empty()) return;
     if (const std::string note = asked.take_gpu(terms.job.reserved_by_others); !note.empty())
       fmt::print(stderr, "perfpred-predict: {}\n", note);
   }

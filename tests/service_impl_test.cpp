@@ -290,6 +290,36 @@ TEST_F(ServiceTest, WhatItObservesIsInTheFileWhenItAnswers) {
   EXPECT_EQ(document(get("/v1/models"))["models"][1]["rows"], 1);
 }
 
+/// A file of runs that lacks a column is of CIFAR-10; whoever asks for the network means its own samples.
+TEST_F(ServiceTest, ARunOfANetworkSaysWhatItWasTrainedOn) {
+  const auto with = [&](const std::string& more) {
+    return post("/v1/observe",
+                R"({"rows": {"network": ["resnet50"], "batch_size": [64], "device": ["L4"], "precision": ["bf16"],
+                    "epochs": [1], "seconds": [2600])" +
+                    more + "}}",
+                "model=lab");
+  };
+  EXPECT_THAT(error(with("")), HasSubstr("rows: column input is missing"));
+  EXPECT_THAT(error(with(R"(, "input": ["3x224x224"], "classes": [1000])")),
+              HasSubstr("column train_images is missing"));
+  EXPECT_EQ(document(with(R"(, "input": ["3x224x224"], "classes": [1000], "train_images": [1281167])"))["observed"], 1);
+}
+
+TEST_F(ServiceTest, WhatIsObservedChangesNoDefault) {
+  const std::string other =
+      "network,batch_size,device,precision,input,classes,train_images,optimizer,epochs,seconds,outcome\n"
+      "resnet50,64,L4,bf16,3x512x512,10,5000,sgd,10,570,ok\n";
+  const Json before = document(post("/v1/predict", resnet50, "model=lab"));
+  ASSERT_EQ(document(observe(other))["observed"], 1);
+  const Json after = document(post("/v1/predict", resnet50, "model=lab"));
+  EXPECT_EQ(after["key"], before["key"]);
+  EXPECT_EQ(after["assumed"], before["assumed"]);
+  const TimeRegressor read = TimeRegressor::load(file_);
+  EXPECT_EQ(
+      ModelRequests(read, {}).of_fields({{"network", {"resnet50"}}, {"batch_size", {"64"}}, {"device", {"L4"}}}).key(),
+      before["key"]);
+}
+
 TEST_F(ServiceTest, ObservesATableInJsonAndRefusesOthers) {
   const std::string table = finished(epoch()["p50"].get<double>(), "2026-01-01T00:00:00Z");
   EXPECT_EQ(document(post("/v1/observe", Json{{"rows", table}}.dump(), "model=lab"))["observed"], 1);

@@ -124,9 +124,10 @@ class PERFPRED_API TimeRegressor {
   /// Whether the kind keeps validation rows out of the fit; otherwise errors on them are training errors.
   [[nodiscard]] bool uses_validation() const;
   [[nodiscard]] bool was_fitted_on(const Workload& workload) const;  ///< by key, observed runs included
-  [[nodiscard]] std::vector<AggregateRow> fitted_rows() const;  ///< workloads, times and runs, observed runs included
-  [[nodiscard]] std::vector<RejectedRun> dropped() const;       ///< training rows that the fit rejected
-  /// A workload fitted on, or Workload(); programs take defaults from it.
+  /// Workloads, times and runs. @param with_observed  also of workloads of which all runs were observed
+  [[nodiscard]] std::vector<AggregateRow> fitted_rows(bool with_observed = true) const;
+  [[nodiscard]] std::vector<RejectedRun> dropped() const;  ///< training rows that the fit rejected
+  /// A workload fitted on, or Workload(); programs take defaults from it. What was observed since changes no default.
   [[nodiscard]] const Workload& example() const;
   [[nodiscard]] const DeviceCatalogue& devices() const;  ///< see FitOptions
 

@@ -67,7 +67,10 @@ struct FittedRow {
   Workload workload;
   double sec = 0;                     ///< mean over its runs
   std::int64_t n = 0;                 ///< runs
-  std::vector<std::string> observed;  ///< time stamps of the runs that were observed
+  std::vector<std::string> observed;  ///< time stamps of the runs that were observed, "" of one without
+
+  /// Whether it has other runs than those that were observed.
+  [[nodiscard]] bool was_fitted_on() const { return n > static_cast<std::int64_t>(observed.size()); }
 };
 
 /// Who answers for a workload.

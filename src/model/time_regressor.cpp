@@ -97,10 +97,16 @@ void add_group(ModelState& state, const Workload& example, bool op_model, Traini
   if (!table.rows.empty()) group.model = state.kind->fit(table);
 }
 
-/// Of the largest group; where all rows are of several devices, one of these on one.
+/// Of the largest group that was fitted on; where all rows are of several devices, one of these on one.
 Workload example_of(const ModelState& state) {
-  if (!state.groups.empty()) return state.groups.front().example;
-  return state.fitted.empty() ? Workload() : on_one_device(state.fitted.begin()->second.workload);
+  for (const Group& group : state.groups) {
+    const auto is_of_group = [&](const auto& row) {
+      return row.second.was_fitted_on() && same_group(row.second.workload, group.example);
+    };
+    if (std::ranges::any_of(state.fitted, is_of_group)) return group.example;
+  }
+  const auto fitted = std::ranges::find_if(state.fitted, [](const auto& row) { return row.second.was_fitted_on(); });
+  return fitted == state.fitted.end() ? Workload() : on_one_device(fitted->second.workload);
 }
 
 /// Takes the rows of several devices from those that are fitted, into the state. @throws InputError for a kind that
@@ -265,7 +271,7 @@ class Observation {
     fitted.workload = as_in_files(without_idle_placement(run.workload));
     ++fitted.n;
     fitted.sec += (sec - fitted.sec) / static_cast<double>(fitted.n);
-    if (!run.timestamp_utc.empty()) fitted.observed.push_back(as_utf8(run.timestamp_utc));
+    fitted.observed.push_back(as_utf8(run.timestamp_utc));
     state_.training_set_id += set_id(std::span(&row, 1));
     state_.model_id = fnv1a(fmt::format("{} {} {}", state_.model_id, key, number_text(sec)));
   }
@@ -695,10 +701,11 @@ bool TimeRegressor::was_fitted_on(const Workload& workload) const {
   return state->fitted.contains(without_idle_placement(workload).key());
 }
 
-std::vector<AggregateRow> TimeRegressor::fitted_rows() const {
+std::vector<AggregateRow> TimeRegressor::fitted_rows(bool with_observed) const {
   const auto state = impl_->state.read();
   std::vector<AggregateRow> rows;
   for (const auto& [key, fitted] : state->fitted) {
+    if (!with_observed && !fitted.was_fitted_on()) continue;
     AggregateRow& row = rows.emplace_back();
     row.workload = fitted.workload;
     row.n = fitted.n;

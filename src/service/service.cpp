@@ -152,6 +152,23 @@ TableSource table_of(const HttpRequest& request) {
   return plan_table(options);
 }
 
+/// @throws InputError for networks whose samples the table does not state: in files of runs, a column that is missing
+/// is that of cifar_cnn (docs/formats.md), and in requests the network's own
+void check_samples_stated(const TableSource& table, std::span<const Run> runs) {
+  const auto is_other = [](const Run& run) { return run.workload.network.family() != "cifar_cnn"; };
+  const auto other = std::ranges::find_if(runs, is_other);
+  if (other == runs.end()) return;
+  const CsvReader csv = table.open();
+  if (csv.optional("key").index) return;
+  for (const char* column : {"input", "classes", "train_images"}) {
+    if (csv.optional(column).index) continue;
+    throw InputError(
+        fmt::format("rows: column {} is missing: a table of runs without it is of 3x32x32 images of CIFAR-10, "
+                    "and a run of {} has to say what it was trained on",
+                    column, shown(std::string(other->workload.network))));
+  }
+}
+
 /// Seconds of an epoch, as a model learns it from this run; nothing if the run has no such time.
 std::optional<double> measured_sec(const Run& run) {
   Aggregator aggregator;
@@ -378,6 +395,7 @@ HttpResponse Service::observe(const HttpRequest& request) const {
   const TableSource table = table_of(request);
   const std::vector<Run> runs = read_runs_text(table.name, *table.text);
   if (runs.empty()) throw InputError("rows: holds no run");
+  check_samples_stated(table, runs);
   try {
     const std::vector<RejectedRun> set_aside = learn(*model, runs);
     return document(json{{"observed", runs.size() - set_aside.size()}, {"set_aside", to_json(set_aside)}});

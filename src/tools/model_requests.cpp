@@ -60,12 +60,11 @@ void require(const std::vector<SweptField>& fields, const std::string& name) {
 
 ModelRequests::ModelRequests(const TimeRegressor& model, std::vector<SweptField> given)
     : model_(model), given_(std::move(given)) {
-  const std::vector<AggregateRow> rows = model.fitted_rows();
-  for (const AggregateRow& row : rows) devices_.insert(row.workload.device);
+  for (const AggregateRow& row : model.fitted_rows()) devices_.insert(row.workload.device);
   for (SweptField& field : given_) {
     if (field.name == "device") field.values = devices(field.values.front());
   }
-  bases_ = base_workloads(model.example(), rows);
+  bases_ = base_workloads(model.example(), model.fitted_rows(false));
   unsized_ = bases_;
   for (Workload& base : unsized_) {
     base.network = base.network.family();
@@ -85,7 +84,7 @@ std::vector<AskedRow> ModelRequests::of_options(const std::string& sweep) const 
     fields.push_back(std::move(swept));
   }
   std::vector<AskedRow> rows = sweep_rows(bases_, fields, name_of());
-  if (devices_.empty()) {
+  if (bases_.front().network == "") {
     require(fields, "network");
     require(fields, "device");
   }

@@ -13,9 +13,10 @@
 namespace perfpred {
 
 /// What users ask of a model, as workloads. Fields that a request leaves out are those of the model's example, or of
-/// its rows of the network or device that is asked for. A device is the one that the model or its catalogue has under
-/// the name. Names of devices: @throws InputError as DeviceCatalogue::full_name(), but for a given one that several
-/// devices share, which of_options() without a sweep takes for all of them
+/// the rows that it was fitted on of the network or device that is asked for; runs that it observed do not change them.
+/// A device is the one that the model or its catalogue has under the name. Names of devices: @throws InputError as
+/// DeviceCatalogue::full_name(), but for a given one that several devices share, which of_options() without a sweep
+/// takes for all of them
 class ModelRequests {
  public:
   /// @param given  fields of all requests, one value each

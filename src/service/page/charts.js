@@ -57,7 +57,7 @@ function memoryBar(answer, mini = false) {
   const anchor = (at) => (at < width * 0.2 ? "start" : at > width * 0.8 ? "end" : "middle");
   const words = mini ? [] : [
     usable ? svg("text", { x: x(usable), y: 12, "text-anchor": anchor(x(usable)) }, `the card has ${bytes(usable)}`) : null,
-    svg("text", { class: "soft", x: upper, y: height - 6, "text-anchor": anchor(upper) }, `95 of 100 jobs stay below ${bytes(device.upper)}`)];
+    svg("text", { class: "soft", x: 0, y: height - 6 }, `95 of 100 jobs stay below ${bytes(device.upper)}`)];
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, role: mini ? null : "img", "aria-hidden": mini ? "true" : null,
     style: mini ? "max-width:10rem" : null,
     "aria-label": mini ? null : `Memory: ${memoryKinds.filter((kind) => parts[kind] > 0).map((kind) => `${kind} ${bytes(parts[kind])}`).join(", ")}; ` +
@@ -85,19 +85,20 @@ function breakdownChart(given) {
 
 /** A quantity over batch sizes, both on scales of powers; a band for its interval. points: [{batch, p05, p50, p95, verdict}] */
 function batchChart(title, points, text, limit = null, chosen = null) {
-  const width = across(), height = 220, left = 64, right = 14, top = 12, bottom = 42;
+  const width = across(), height = 220, left = 64, right = 14, top = limit ? 28 : 12, bottom = 42;
   const largest = Math.max(...points.map((point) => point.p95), limit ?? 0);
   const first = Math.log2(points[0].batch), last = Math.log2(points.at(-1).batch);
   const x = (batch) => left + (width - left - right) * (last === first ? 0.5 : (Math.log2(batch) - first) / (last - first));
   const y = (value) => height - bottom - (height - top - bottom) * value / largest;
   const path = (values) => values.map(([batch, value], i) => `${i ? "L" : "M"}${x(batch).toFixed(1)} ${y(value).toFixed(1)}`).join("");
   const band = path([...points.map((p) => [p.batch, p.p95]), ...points.toReversed().map((p) => [p.batch, p.p05])]) + "Z";
-  const every = Math.ceil(points.length / 9);
+  const every = Math.ceil(points.length / (width < 500 ? 5 : 9)), chosenPlace = points.findIndex((point) => point.batch === chosen);
+  const isNamed = (i) => i === chosenPlace || (i % every === 0 && (chosenPlace < 0 || Math.abs(i - chosenPlace) >= every));
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img",
     "aria-label": `${title} by batch size: ` + points.map((point) => `${point.batch}: ${text(point.p50)}`).join(", ") },
   ticks(largest, 4).map((mark) => [svg("line", { class: "grid", x1: left, x2: width - right, y1: y(mark), y2: y(mark) }),
     svg("text", { class: "soft", x: left - 6, y: y(mark) + 4, "text-anchor": "end" }, text(mark))]),
-  points.map((point, i) => (i % every && point.batch !== chosen ? null
+  points.map((point, i) => (!isNamed(i) ? null
     : svg("text", { class: "soft", x: x(point.batch), y: height - 25, "text-anchor": "middle", "font-weight": point.batch === chosen ? "700" : null }, point.batch))),
   svg("text", { class: "soft", x: width - right, y: height - 6, "text-anchor": "end" }, "batch size"),
   svg("path", { d: band, fill: "var(--band)" }),
@@ -106,5 +107,6 @@ function batchChart(title, points, text, limit = null, chosen = null) {
     "stroke-width": 2, fill: point.verdict === "does_not_fit" ? "var(--card)" : verdictColour[point.verdict] ?? "var(--accent)" },
   svg("title", {}, `batch ${point.batch}: ${text(point.p50)}`))),
   limit ? [svg("line", { x1: left, x2: width - right, y1: y(limit), y2: y(limit), stroke: "var(--ink)", "stroke-width": 2 }),
-    svg("text", { class: "over", x: left + 4, y: y(limit) - 6 }, `the card has ${text(limit)}`)] : []);
+    svg("line", { x1: left, x2: left + 24, y1: 10, y2: 10, stroke: "var(--ink)", "stroke-width": 2 }),
+    svg("text", { x: left + 30, y: 14 }, `the card has ${text(limit)}`)] : []);
 }

@@ -54,6 +54,12 @@ function planResult(plan) {
 
 async function askPlan() {
   const result = byId("plan-result");
+  const missing = job.queue.rows.trim() === "" ? "jobs: the table is empty; add the job of the form, or write one"
+    : job.queue.budget.trim() === "" ? "time of each device: how long may the plan take? such as 8:00:00" : null;
+  if (missing) {
+    result.replaceChildren(el("p", { class: "wrong", id: "plan-wrong" }, missing));
+    return;
+  }
   result.setAttribute("aria-busy", "true");
   const prices = Object.fromEntries(job.devices.map((device) => [device.name, asValue(device.price.trim())]));
   const asked = { rows: job.queue.rows.trim() + "\n", devices: job.devices.map((device) => device.name), budget_sec: asValue(job.queue.budget.trim()) };
@@ -86,7 +92,7 @@ function buildPlan() {
     history.replaceState(null, "", link());
   };
   const rows = el("textarea", { id: "queue-rows", rows: 6, spellcheck: "false", placeholder: "id,network,batch_size,epochs,value,deadline_sec\nnight 1,resnet50,256,3,1,\nnight 2,resnet18,256,5,2,3600", oninput: keep });
-  const budget = el("input", { id: "queue-budget", placeholder: "8:00:00", oninput: keep });
+  const budget = el("input", { id: "queue-budget", placeholder: "such as 8:00:00", oninput: keep });
   byId("plan").replaceChildren(el("details", { class: "card", id: "plan-card" }, el("summary", {}, "Plan a queue of jobs on these devices"),
     el("div", {}, el("div", { class: "field" }, el("label", { for: "queue-rows" }, "jobs: a table with network, batch_size, epochs and value; also id, count, earliest_sec, deadline_sec, fields of a job"), rows),
       el("div", { class: "row" }, el("button", { type: "button", id: "queue-add", onclick: () => {

@@ -43,7 +43,7 @@ function chosenCard(answer, device) {
       el("p", { class: "big" }, seconds(one.total_sec ?? one.step_sec)), el("p", { class: "hint" }, one.total_sec === null ? "a step" : "the job"))),
   ];
   const scaling = answer.scaling
-    ? el("p", {}, `${answer.scaling.devices} devices, ${percent(answer.scaling.efficiency)} of perfect scaling; lost to ` +
+    ? el("p", {}, `${answer.scaling.devices} devices, ${percent(answer.scaling.efficiency)} of perfect scaling; the rest is lost to ` +
       (Object.entries(answer.scaling.limits).filter(([, share]) => share > 0.005).sort((a, b) => b[1] - a[1])
         .map(([name, share]) => `${name} ${percent(share)}`).join(", ") || "nothing")) : null;
   const reason = answer.in_domain ? "" : `; outside what was measured (${answer.reason.replaceAll("_", " ")})`;
