@@ -3,11 +3,8 @@
 
 #include <perfpred/error.h>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -40,7 +37,6 @@ TemporaryFile temporary_file() {
 }
 
 std::string whole_text(std::FILE* file) {
-  std::rewind(file);
   std::string text;
   std::array<char, 1 << 16> buffer{};
   while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), file)) text.append(buffer.data(), got);
@@ -49,31 +45,21 @@ std::string whole_text(std::FILE* file) {
 
 /// Runs gnuplot on this script. @returns its standard output
 std::string run_gnuplot(const std::string& script) {
-  const TemporaryFile in = temporary_file(), out = temporary_file(), messages = temporary_file();
+  constexpr int not_found = 127;  // the exit status of sh
+  const TemporaryFile in = temporary_file(), messages = temporary_file();
   if (std::fwrite(script.data(), 1, script.size(), in.get()) != script.size() || std::fflush(in.get()) != 0) {
     throw Error(fmt::format("no temporary file can be written: {}", std::strerror(errno)));
   }
-  std::rewind(in.get());
-
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ::fileno(in.get()), 0);
-  posix_spawn_file_actions_adddup2(&actions, ::fileno(out.get()), 1);
-  posix_spawn_file_actions_adddup2(&actions, ::fileno(messages.get()), 2);
-  std::string name = "gnuplot", defaults = "-d";
-  std::array<char*, 3> arguments = {name.data(), defaults.data(), nullptr};
-  pid_t child = 0;
-  const int failure = ::posix_spawnp(&child, "gnuplot", &actions, nullptr, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failure == ENOENT) throw Error("gnuplot is not installed, and plots need it (Debian, Ubuntu: gnuplot-nox)");
-  if (failure != 0) throw Error(fmt::format("gnuplot cannot be started: {}", std::strerror(failure)));
-
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) throw Error(fmt::format("gnuplot was lost: {}", std::strerror(errno)));
-  }
-  std::string image = whole_text(out.get());
+  const std::string line =
+      fmt::format("exec gnuplot -d < /dev/fd/{} 2> /dev/fd/{}", ::fileno(in.get()), ::fileno(messages.get()));
+  std::FILE* out = ::popen(line.c_str(), "r");
+  if (out == nullptr) throw Error(fmt::format("gnuplot cannot be started: {}", std::strerror(errno)));
+  const std::string image = whole_text(out);
+  const int status = ::pclose(out);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == not_found)
+    throw Error("gnuplot is not installed, and plots need it (Debian, Ubuntu: gnuplot-nox)");
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || image.empty()) {
+    std::rewind(messages.get());
     const std::string text = whole_text(messages.get());
     std::string reason = "it said nothing";
     for (std::size_t begin = 0; begin < text.size();) {  // the last line gives the reason, after the command
