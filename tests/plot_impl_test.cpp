@@ -223,27 +223,51 @@ TEST_F(PlotTest, EachNamedPointHasANumberThatTheLegendExplains) {
   }
 }
 
-TEST_F(PlotTest, ALongLegendStandsBesideTheChart) {
-  Chart chart;
-  for (int i = 0; i < 14; ++i)
-    chart.series.push_back({.label = "a rather long name of network " + std::to_string(i), .points = {{1, 1.0 + i}}});
-  draw(chart, folder_.file("legend"), {.formats = {"svg"}});
-  double right = 0;
-  std::vector<Text> legend;
-  for (const Text& text : texts(folder_.file("legend.svg"))) {
-    if (text.letters.starts_with("a rather")) {
-      legend.push_back(text);
-    } else {
-      right = std::max(right, text.x);  // of the axis' numbers
+TEST_F(PlotTest, ALongLegendStandsWhollyBesideTheChart) {
+  for (const std::size_t n : {14U, 120U}) {
+    Chart chart;
+    for (std::size_t i = 0; i < n; ++i) {
+      chart.series.push_back({.label = "a rather long name of network " + std::to_string(i),
+                              .points = {{1, 1.0 + static_cast<double>(i)}}});
+    }
+    draw(chart, folder_.file("legend"), {.formats = {"svg"}});
+    double right = 0;
+    std::vector<Text> legend;
+    for (const Text& text : texts(folder_.file("legend.svg"))) {
+      if (text.letters.starts_with("a rather")) {
+        legend.push_back(text);
+      } else {
+        right = std::max(right, text.x);  // of the axis' numbers
+      }
+    }
+    ASSERT_EQ(legend.size(), n);
+    double before = 0;
+    for (const Text& entry : legend) {
+      EXPECT_GT(entry.x, right);
+      EXPECT_GE(entry.y - before, entry.size);
+      before = entry.y;
     }
   }
-  ASSERT_EQ(legend.size(), 14U);
+}
+
+TEST_F(PlotTest, NumbersOfShortRunsOfAPlanDoNotOverlap) {
+  Chart chart;
+  chart.x.categories = {"device"};
+  Series runs = {.label = "run", .style = Series::Style::spans};
+  for (int i = 0; i < 100; ++i) runs.points.push_back({0, i + 0.5, i * 1.0, i + 1.0, "run " + std::to_string(i)});
+  chart.series = {runs};
+  draw(chart, folder_.file("plan"), {.formats = {"svg"}});
+  const std::string drawing = testing::slurp(folder_.file("plan.svg"));
+  const std::regex upright(
+      R"re(translate\(([0-9.]+),[0-9.]+\) rotate\([^>]*font-size="([0-9.]+)"[^>]*>\s*<text>(?:<tspan[^>]*>)?[0-9,-]+<)re");
   double before = 0;
-  for (const Text& entry : legend) {
-    EXPECT_GT(entry.x, right);
-    EXPECT_GE(entry.y - before, entry.size);
-    before = entry.y;
+  int numbers = 0;
+  for (std::sregex_iterator it(drawing.begin(), drawing.end(), upright), end; it != end; ++it) {
+    EXPECT_GE(std::stod((*it)[1]) - before, std::stod((*it)[2]));
+    before = std::stod((*it)[1]);
+    ++numbers;
   }
+  EXPECT_GT(numbers, 10);
 }
 
 TEST_F(PlotTest, ASmallPictureHasSmallLetters) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <set>
 #include <span>
@@ -26,11 +27,10 @@ constexpr std::array<const char*, 7> colors = {"#0072B2", "#D55E00", "#009E73", 
 constexpr std::array<int, 7> point_types = {7, 5, 9, 11, 13, 4, 6};
 constexpr const char* small_font = "font ',13'";
 
-constexpr std::size_t longest_name = 45;          // letters of a name on an axis; longer ones leave a chart no room
-constexpr std::size_t longest_legend = 6;         // entries below a chart; a longer legend stands beside it
-constexpr std::size_t longest_large_legend = 20;  // entries beside a chart that have the larger letters
-constexpr std::size_t most_grouped = 10;          // series with a group of a chart that is not split
-constexpr std::size_t panel_legend = 6;           // series of a panel
+constexpr std::size_t longest_name = 45;  // letters of a name on an axis; longer ones leave a chart no room
+constexpr int longest_legend = 6;         // entries below a chart; a longer legend stands beside it
+constexpr std::size_t most_grouped = 10;  // series with a group of a chart that is not split
+constexpr std::size_t panel_legend = 6;   // series of a panel
 
 const char* color_of(std::size_t number) { return colors[number % colors.size()]; }
 /// Colours repeat after seven; points and dashes then differ.
@@ -94,40 +94,31 @@ Span shown_span(const Axis& axis, Span data, bool from_zero) {
   return {axis.low.value_or(from_zero ? data.low : data.low - room), axis.high.value_or(data.high + room)};
 }
 
-/// gnuplot labels only the powers on a logarithmic axis, and a short axis may contain one or none.
-std::string log_ticks(const Span& range, double base) {
-  const int most = base == 2 ? 16 : 9;  // labels that do not overlap
+/// gnuplot labels the powers alone, of which a short axis has one or none.
+std::string log_ticks(const Axis& axis, char name, const Span& range) {
   const double decades = std::log10(range.high / range.low);
-  std::vector<double> steps = {1};
-  if (base == 10 && decades < 2.5) steps = {1, 2, 5};
-  if (base == 10 && decades < 1) steps = {1, 1.5, 2, 3, 4, 5, 7};
-  const int first = static_cast<int>(std::floor(std::log(range.low) / std::log(base)));
-  const int last = static_cast<int>(std::ceil(std::log(range.high) / std::log(base)));
-  std::vector<std::string> ticks;
-  for (int power = first; power <= last; power += 1 + (last - first) / most) {
-    for (const double step : steps) {
-      const double at = step * std::pow(base, power);
-      ticks.push_back(fmt::format("'{:.8g}' {:.10g}", at, at));
-    }
-  }
-  return fmt::format("({})", fmt::join(ticks, ", "));
+  if (axis.log_base != 10 || decades >= 2.5) return {};
+  return fmt::format(
+      "set for [power={1:.0f}:{2:.0f}] for [step in '{3}'] {0}tics add "
+      "(sprintf('%.8g', step * 10.0**power) step * 10.0**power)\n",
+      name, std::floor(std::log10(range.low)), std::ceil(std::log10(range.high)),
+      decades < 1 ? "1.5 2 3 4 5 7" : "2 5");
 }
 
 std::string axis_commands(const Axis& axis, char name, const Span& span) {
   std::string text = fmt::format("set {}label {}\n", name, quoted_text(axis.label));
   if (!axis.categories.empty()) {
-    constexpr std::size_t most_large = 24;  // names that do not overlap
     std::vector<std::string> ticks;
     for (const std::string& category : axis.categories) {
       ticks.push_back(fmt::format("{} {}", tick_text(category), ticks.size()));
     }
-    return text + fmt::format("set {0}range [{1}:{2}]\nset {0}tics scale 0 {3} ({4})\n", name, span.high, span.low,
-                              ticks.size() > most_large ? small_font : "", fmt::join(ticks, ", "));
+    return text + fmt::format("set {0}range [{1}:{2}]\nset {0}tics scale 0 ({3})\n", name, span.high, span.low,
+                              fmt::join(ticks, ", "));
   }
   text += fmt::format("set {0}range [{1}:{2}]\nset format {0} '%.10g'\n", name, number_text(span.low),
                       number_text(span.high));
   if (span.log) {
-    text += fmt::format("set logscale {0} {1}\nset {0}tics {2}\n", name, axis.log_base, log_ticks(span, axis.log_base));
+    text += fmt::format("set logscale {} {}\n{}", name, axis.log_base, log_ticks(axis, name, span));
   } else if (axis.whole && span.high - span.low < 20) {
     text += fmt::format("set {}tics 1\n", name);
   }
@@ -214,7 +205,10 @@ std::string ranges_text(const std::set<std::size_t>& numbers) {
 /// Numbers beside the named points, from left to right, which the legend explains. Points with too little room between
 /// them share a text.
 std::string number_commands(Panel panel, const Axes& axes, std::vector<std::string>& terms) {
-  constexpr double near_x = 0.035, near_y = 0.025;  // of an axis
+  // Numbers stand right of their points, or upright in their bars; near ones are so many shares of an axis apart.
+  const bool in_bars = std::any_of(panel.begin(), panel.end(), [](auto& s) { return s.style == Style::spans; });
+  const double near_x = 0.035, near_y = in_bars ? 0.04 : 0.025;
+  const char* where = in_bars ? "center rotate by 90" : "left offset 0.8,0";
   std::vector<const ChartPoint*> points;
   for (const Series& series : panel) {
     for (const ChartPoint& p : series.points) {
@@ -241,8 +235,8 @@ std::string number_commands(Panel panel, const Axes& axes, std::vector<std::stri
   }
   std::string text;
   for (const auto& [right, y, numbers] : marks) {
-    text += fmt::format("set label '{}' at {} left offset 0.8,0 front {}\n", ranges_text(numbers),
-                        axes.place(right, y, ","), small_font);
+    text += fmt::format("set label '{}' at {} {} front {}\n", ranges_text(numbers), axes.place(right, y, ","), where,
+                        small_font);
   }
   for (std::size_t i = 0; i < names.size(); ++i) terms.push_back(legend_text(fmt::format("{}: {}", i + 1, names[i])));
   return text;
@@ -291,6 +285,15 @@ std::string panel_commands(Panel panel, const Axes& axes, std::size_t rows_of_le
   return fmt::format("{}plot {}\n", text, fmt::join(terms, ", \\\n  "));
 }
 
+int legend_entries(Panel panel) {
+  std::ptrdiff_t entries = 0;
+  for (const Series& series : panel) {
+    if (!series.points.empty() && !series.label.empty()) ++entries;
+    entries += std::count_if(series.points.begin(), series.points.end(), [](auto& p) { return !p.name.empty(); });
+  }
+  return static_cast<int>(entries);
+}
+
 /// Columns of the grid of panels.
 std::size_t columns_for(std::size_t panels) {
   return static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(panels))));
@@ -299,27 +302,24 @@ std::size_t columns_for(std::size_t panels) {
 }  // namespace
 
 std::pair<int, int> usual_size(const Chart& chart) {
-  constexpr int width = 1500, height = 1000, around_names = 300, name = 20, bars_of_name = 3;
+  constexpr int width = 1500, height = 1000, around_names = 300, name = 28, bars_of_name = 3;
   constexpr double panel = 0.6;  // sides of a panel, in those of a chart of one panel
-  const double grow = std::max(1.0, panel * static_cast<double>(columns_for(panels_of(chart.series).size())));
-  const int names = static_cast<int>(chart.x.categories.size());
+  const std::size_t panels = panels_of(chart.series).size();
+  const double grow = std::max(1.0, panel * static_cast<double>(columns_for(panels)));
   const int series = static_cast<int>(chart.series.size());
-  return {static_cast<int>(width * grow),
-          std::max(static_cast<int>(height * grow), around_names + names * name * std::max(1, series / bars_of_name))};
+  const int names = static_cast<int>(chart.x.categories.size()) * std::max(1, series / bars_of_name);
+  const int lines = std::max(names, panels == 1 ? legend_entries(chart.series) : 0);
+  return {static_cast<int>(width * grow), std::max(static_cast<int>(height * grow), around_names + lines * name)};
 }
 
 std::string chart_script(const Chart& chart, const std::string& title) {
   std::vector<Series> drawn;
-  std::size_t entries = 0;
-  for (const Series& series : chart.series) {
-    if (series.points.empty()) continue;
-    drawn.push_back(series);
-    entries += series.label.empty() ? 0 : 1;
-    for (const ChartPoint& p : series.points) entries += p.name.empty() ? 0 : 1;
-  }
+  std::copy_if(chart.series.begin(), chart.series.end(), std::back_inserter(drawn),
+               [](const Series& series) { return !series.points.empty(); });
+  const int entries = legend_entries(chart.series);
   const Axes axes(chart);
   std::string text = "set border 3\nset tics nomirror\nset grid lw 0.5 lc rgb '#C8C8C8'\n";
-  if (axes.names_on_x) text += "set xtics font ',14'\n";  // names leave it less width
+  if (axes.names_on_x) text += "set tics font ',16'\n";  // names leave it less width
   text += axis_commands(chart.x, axes.names_on_x ? 'y' : 'x', axes.x);
   text += axis_commands(chart.y, axes.names_on_x ? 'x' : 'y', axes.y);
   const std::vector<Panel> panels = panels_of(drawn);
@@ -330,8 +330,7 @@ std::string chart_script(const Chart& chart, const std::string& title) {
       text += fmt::format("set key below center spacing 1.1 Left reverse samplen 2.5 height 0.8 {}\n",
                           axes.names_on_x ? "maxcols 1" : "");
     } else {
-      text += fmt::format("set key outside right top vertical {} Left reverse samplen 2\n",
-                          entries > longest_large_legend ? small_font : "font ',16'");
+      text += "set key outside right top vertical maxcols 1 font ',14' Left reverse samplen 2\n";
     }
     return fmt::format("{}set title {}\n{}", text, quoted_text(title), panel_commands(drawn, axes, 0));
   }
