@@ -12,7 +12,8 @@ class ChartOptions {
  public:
   explicit ChartOptions(Program& program) {
     program.add_option("--title", title_, "Text before the title of each plot");
-    program.add_option("--size", size_, "Pixels, WIDTHxHEIGHT (default: 1500x1000, more for many panels or names)");
+    program.add_option("--size", size_,
+                       "Pixels, WIDTHxHEIGHT (default: 1500x1000, more for many panels, names, or a long legend)");
     program.add_option("--format", formats_, "png, svg, pdf, or several: png,pdf")->capture_default_str();
   }
 
