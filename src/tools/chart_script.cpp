@@ -9,7 +9,6 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <set>
 #include <span>
 #include <utility>
 
@@ -190,24 +189,12 @@ std::string legend_text(const std::string& text) {
   return fmt::format("NaN with lines lc bgnd title {}", quoted_text(text));
 }
 
-/// "2-4,7"
-std::string ranges_text(const std::set<std::size_t>& numbers) {
-  std::vector<std::string> parts;
-  for (auto at = numbers.begin(); at != numbers.end();) {
-    const std::size_t from = *at;
-    std::size_t to = from;
-    while (++at != numbers.end() && *at == to + 1) ++to;
-    parts.push_back(from == to ? fmt::format("{}", from) : fmt::format("{}-{}", from, to));
-  }
-  return fmt::format("{}", fmt::join(parts, ","));
-}
-
 /// Numbers beside the named points, from left to right, which the legend explains. Points with too little room between
-/// them share a text.
+/// them share a text, and have neighbouring numbers.
 std::string number_commands(Panel panel, const Axes& axes, std::vector<std::string>& terms) {
   // Numbers stand right of their points, or upright in their bars; near ones are so many shares of an axis apart.
   const bool in_bars = std::any_of(panel.begin(), panel.end(), [](auto& s) { return s.style == Style::spans; });
-  const double near_x = 0.035, near_y = in_bars ? 0.04 : 0.025;
+  const double near_x = in_bars ? 0.035 : 0.05, near_y = in_bars ? 0.04 : 0.025;
   const char* where = in_bars ? "center rotate by 90" : "left offset 0.8,0";
   std::vector<const ChartPoint*> points;
   for (const Series& series : panel) {
@@ -216,29 +203,24 @@ std::string number_commands(Panel panel, const Axes& axes, std::vector<std::stri
     }
   }
   std::stable_sort(points.begin(), points.end(), [](auto* a, auto* b) { return a->x < b->x; });
-  struct Mark {
-    double right, y;
-    std::set<std::size_t> numbers;
-  };
-  std::vector<Mark> marks;
-  std::vector<std::string> names;
+  std::vector<std::vector<const ChartPoint*>> marks;
   for (const ChartPoint* p : points) {
-    auto name = std::find(names.begin(), names.end(), p->name);
-    if (name == names.end()) name = names.insert(name, p->name);
-    auto mark = std::find_if(marks.begin(), marks.end(), [&](const Mark& m) {
-      return axes.x.share(p->x) - axes.x.share(m.right) < near_x &&
-             std::abs(axes.y.share(p->y) - axes.y.share(m.y)) < near_y;
+    auto mark = std::find_if(marks.begin(), marks.end(), [&](const auto& others) {
+      return axes.x.share(p->x) - axes.x.share(others.back()->x) < near_x &&
+             std::abs(axes.y.share(p->y) - axes.y.share(others.front()->y)) < near_y;
     });
-    if (mark == marks.end()) mark = marks.insert(mark, {p->x, p->y, {}});
-    mark->right = p->x;
-    mark->numbers.insert(static_cast<std::size_t>(name - names.begin()) + 1);
+    if (mark == marks.end()) mark = marks.emplace(mark);
+    mark->push_back(p);
   }
   std::string text;
-  for (const auto& [right, y, numbers] : marks) {
-    text += fmt::format("set label '{}' at {} {} front {}\n", ranges_text(numbers), axes.place(right, y, ","), where,
-                        small_font);
+  std::size_t number = 0;
+  for (const auto& mark : marks) {
+    const std::size_t first = number + 1;
+    for (const ChartPoint* p : mark) terms.push_back(legend_text(fmt::format("{}: {}", ++number, p->name)));
+    const std::string numbers = number == first ? std::to_string(first) : fmt::format("{}-{}", first, number);
+    text += fmt::format("set label '{}' at {} {} front {}\n", numbers, axes.place(mark.back()->x, mark.front()->y, ","),
+                        where, small_font);
   }
-  for (std::size_t i = 0; i < names.size(); ++i) terms.push_back(legend_text(fmt::format("{}: {}", i + 1, names[i])));
   return text;
 }
 
