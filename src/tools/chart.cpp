@@ -127,8 +127,9 @@ std::vector<std::string> draw(const Chart& chart, const std::string& stem, const
   const std::string script = chart_script(chart, title);
   std::vector<std::string> files;
   for (const std::string& format : style.formats) {
-    const std::string picture = run_gnuplot(
-        fmt::format("set encoding utf8\nset terminal {}\n{}", terminal(format, width, height, letters), script));
+    const std::string picture =
+        run_gnuplot(fmt::format("set encoding utf8\nset terminal {}\nset pointsize {:.3f}\n{}",
+                                terminal(format, width, height, letters), 1.4 * letters, script));
     const std::filesystem::path folder = std::filesystem::path(stem).parent_path();
     if (!folder.empty()) make_folder(folder.string());
     files.push_back(fmt::format("{}.{}", stem, format));

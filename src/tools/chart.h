@@ -57,7 +57,7 @@ struct Chart {
 struct ChartStyle {
   std::string title = {};  ///< before each chart's own
   /// Width and height in pixels of a PNG, 300..10000 each; others have these proportions. Empty: 1500 by 1000, more for
-  /// many panels, categories, or a long legend. Where a side is shorter than that, letters shrink with it.
+  /// many panels, categories, or a long legend. Where a side is shorter than that, letters and points shrink with it.
   std::optional<std::pair<int, int>> size = {};
   std::vector<std::string> formats = {"png", "svg"};  ///< of png, svg, pdf
 

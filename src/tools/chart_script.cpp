@@ -155,7 +155,7 @@ std::string plot_term(const Series& series, const std::string& data, std::size_t
   const bool intervals = series.points.front().low.has_value();
   const std::string ink = fmt::format("lc rgb '{}'", color_of(color)),
                     fill = fmt::format("fc rgb '{}'", color_of(color));
-  const std::string mark = fmt::format("pt {} ps 1.4 {}", point_type_of(color), ink);
+  const std::string mark = fmt::format("pt {} {}", point_type_of(color), ink);
   const std::string with_errors = fmt::format("{} using 1:2:3:4 with {}error", data, axes.names_on_x ? 'x' : 'y');
   const std::string plain = data + " using 1:2 with ";
   const auto term = [&]() -> std::string {
