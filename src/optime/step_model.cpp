@@ -313,6 +313,24 @@ KnownNetworks known_networks(const std::map<NetworkKey, NetworkErrors>& networks
 /// Errors of steps whose family of networks is left out, by family.
 using FamilyErrors = std::map<std::string, std::vector<double>>;
 
+/// The same by what the steps are.
+class ErrorsByUse {
+ public:
+  void add(const StepRow& row, double error) {
+    FamilyErrors& errors = is_pure(row.machine) ? pure_ : row.phases == Phases::forward ? forward_ : training_;
+    errors[row.network_family].push_back(error);
+  }
+  [[nodiscard]] const FamilyErrors& forward() const { return forward_; }
+  /// Of training, if there is some.
+  [[nodiscard]] const FamilyErrors& usual() const {
+    if (!training_.empty()) return training_;
+    return forward_.empty() ? pure_ : forward_;
+  }
+
+ private:
+  FamilyErrors training_, forward_, pure_;
+};
+
 /// Half width of the 90 % interval of a step of a network of another family: what 90 % of these errors do not exceed,
 /// if each family counts alike and a new one is as good as any (split conformal prediction: Lei et al., Journal of the
 /// American Statistical Association 113, 2018).
@@ -363,19 +381,13 @@ StepModel StepModel::fit(const std::vector<const StepRow*>& rows) {
   const StepFit fitted(model, joint, Learns::all);
 
   MachineErrors mixed, pure;
-  FamilyErrors training, forward, of_pure;
+  ErrorsByUse of_families;
   const auto family_of = [](const StepRow& row) { return row.network_family; };
   const std::vector<double> without_device = fitted.errors_without(device_of);
   const std::vector<double> without_family = fitted.errors_without(family_of);
-  const auto add_family = [&](const StepRow& row, double error) {
-    (is_pure(row.machine)            ? of_pure
-     : row.phases == Phases::forward ? forward
-                                     : training)[row.network_family]
-        .push_back(error);
-  };
   for (std::size_t i = 0; i < joint.size(); ++i) {
     (is_pure(joint[i]->machine) ? pure : mixed).add(joint[i]->machine, device_of(*joint[i]), without_device[i]);
-    add_family(*joint[i], without_family[i]);
+    of_families.add(*joint[i], without_family[i]);
   }
   for (const auto& [machine, own] : machines) {
     if (own.size() >= own_rows) const StepFit of_machine(model, own, Learns::parameters);
@@ -383,8 +395,8 @@ StepModel StepModel::fit(const std::vector<const StepRow*>& rows) {
   model.machine_width = (mixed.empty() ? pure : mixed).width();
   model.pure_width = pure.empty() ? model.machine_width : pure.width();
   model.source_width = width_of_sources(fitted, joint, model.machine_width);
-  model.network_width = width_of_families(!training.empty() ? training : forward.empty() ? of_pure : forward);
-  model.forward_width = forward.empty() ? model.network_width : width_of_families(forward);
+  model.network_width = width_of_families(of_families.usual());
+  model.forward_width = of_families.forward().empty() ? model.network_width : width_of_families(of_families.forward());
 
   model.learn_networks(rows);
   return model;
