@@ -165,16 +165,30 @@ double power_share_of(const Device& device, double peak) {
   return known ? power_share(device.arch, known->first, peak, known->second) : 1;
 }
 
-/// Waves and cache are second-order: a device whose specification does not name them is taken for a middling one.
+/// Clocks of all multiprocessors in a second, by their rate in single precision.
+double clocks_by_rate(const Hardware& hardware, const Device& device) {
+  constexpr double lanes_flops = 256;  // of a multiprocessor in a clock, from Ampere's consumer chips on but for A100
+  const double flops = device.fp32_vector_tflops ? *device.fp32_vector_tflops * 1e12 : hardware.vector_flops;
+  return flops / lanes_flops;
+}
+
+/// Of a device whose specification does not say: as many as its vector units' rate takes at a usual clock.
+double usual_sms(const Hardware& hardware, const Device& device) {
+  constexpr double usual_ghz = 1.9, middling = 64;
+  if (hardware.family == KernelFamily::none || !device.fp32_vector_tflops) return middling;
+  const double clock = clock_of(device).value_or(usual_ghz) * 1e9;
+  return std::clamp(std::round(clocks_by_rate(hardware, device) / clock), 1.0, 1e4);
+}
+
+/// Waves and cache are second-order: a device whose specification does not name its cache is taken for a middling one.
 void set_multiprocessors(Hardware& hardware, const Device& device, double peak) {
-  hardware.sms = plausible(device, "sms", device.sms, 1, 1e4, 64);
+  hardware.sms = plausible(device, "sms", device.sms, 1, 1e4, usual_sms(hardware, device));
   hardware.threads = threads_per_sm * hardware.sms;
   hardware.l2 = 1e6 * plausible(device, "l2_mb", device.l2_mb, 0.01, 1e4, 4);
   hardware.l2_partitions = l2_partitions(device.arch, hardware.l2);
   if (hardware.family == KernelFamily::none) return;
-  constexpr double lanes_flops = 256;  // of a multiprocessor in a clock, from Ampere's consumer chips on but for A100
   const auto clock = clock_of(device);
-  const double clocks = clock && device.sms ? hardware.sms * *clock * 1e9 : hardware.vector_flops / lanes_flops;
+  const double clocks = clock && device.sms ? hardware.sms * *clock * 1e9 : clocks_by_rate(hardware, device);
   hardware.clock_bytes = hardware.bandwidth / clocks;
   if (!device.sms || is_of_vector_units(device, peak)) return;
   if (const auto known = clock_and_power(device)) hardware.set_matrix_units(device.arch, known->first, known->second);
