@@ -54,7 +54,7 @@ std::string run_gnuplot(const std::string& script) {
       fmt::format("exec gnuplot -d < /dev/fd/{} 2> /dev/fd/{}", ::fileno(in.get()), ::fileno(messages.get()));
   std::FILE* out = ::popen(line.c_str(), "r");
   if (out == nullptr) throw Error(fmt::format("gnuplot cannot be started: {}", std::strerror(errno)));
-  const std::string image = whole_text(out);
+  std::string image = whole_text(out);
   const int status = ::pclose(out);
   if (WIFEXITED(status) && WEXITSTATUS(status) == not_found)
     throw Error("gnuplot is not installed, and plots need it (Debian, Ubuntu: gnuplot-nox)");
