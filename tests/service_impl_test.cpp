@@ -412,7 +412,7 @@ TEST_F(RollBack, GoesBackOneVersionAfterTheOther) {
   EXPECT_GT(versions[0], versions[1]);
   Json said = document(back());
   EXPECT_EQ(said["to"], versions[0]);
-  EXPECT_EQ(said["former"], Json({versions[1]}));
+  EXPECT_EQ(said["former"], Json::array({versions[1]}));
   EXPECT_EQ(epoch(), second);
   EXPECT_EQ(testing::slurp(file_ + ".rolled_back"), latest);
   said = document(back());
